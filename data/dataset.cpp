@@ -12,6 +12,8 @@
 namespace troupe {
 namespace {
 
+Span<const std::int64_t> checked(const at::Tensor& indices, std::int64_t size);
+
 class Subset final : public Dataset {
  public:
   Subset(std::shared_ptr<const Dataset> dataset, std::int64_t begin, std::int64_t count)
@@ -34,6 +36,22 @@ class Subset final : public Dataset {
   std::shared_ptr<const Dataset> dataset_;
   std::int64_t begin_;
   std::int64_t count_;
+};
+
+/// Examples that are their numbers in their step.
+class OwnSteps final : public Dataset {
+ public:
+  OwnSteps(std::int64_t per_step, std::int64_t steps) : per_step_(per_step), steps_(steps) {}
+
+  [[nodiscard]] std::int64_t size() const override { return per_step_ * steps_; }
+  [[nodiscard]] std::vector<at::Tensor> get(const at::Tensor& indices) const override {
+    (void)checked(indices, size());
+    return {indices.remainder(per_step_)};
+  }
+
+ private:
+  const std::int64_t per_step_;
+  const std::int64_t steps_;
 };
 
 /// Memory that can be copied byte by byte.
@@ -158,6 +176,15 @@ std::shared_ptr<const Dataset> take(std::shared_ptr<const Dataset> dataset, std:
     return tensors->part(begin, count);  // saves an addition and its tensor in every batch
   }
   return std::make_shared<Subset>(std::move(dataset), begin, count);
+}
+
+std::shared_ptr<const Dataset> own_steps(std::int64_t per_step, std::int64_t steps) {
+  if (per_step < 1 || steps < 1 || per_step > INT64_MAX / steps) {
+    throw ConfigError(
+        text("own_steps was given ", per_step, " examples in each of ", steps, " steps."),
+        "give at least 1 of each.");
+  }
+  return std::make_shared<OwnSteps>(per_step, steps);
 }
 
 std::shared_ptr<const Dataset> first_of(const std::shared_ptr<const Dataset>& dataset,

@@ -6,6 +6,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -127,13 +128,23 @@ class TensorDataset final : public detail::DrawnDataset {
 [[nodiscard]] std::shared_ptr<const Dataset> first_of(const std::shared_ptr<const Dataset>& dataset,
                                                       std::int64_t most);
 
+/// For a program whose steps make their examples themselves, in environments or in games against
+/// itself: an epoch has `steps` steps of `per_step` examples, and an example is its number in the
+/// step, 0 .. per_step - 1: the only field, [B] int64. So a replica knows which environments are
+/// its own, on any number of workers. Give --batch-size for `per_step`. Throws: ConfigError if a
+/// number is below 1.
+[[nodiscard]] std::shared_ptr<const Dataset> own_steps(std::int64_t per_step, std::int64_t steps);
+
+constexpr std::size_t kMostUnitBytes = 32;
+
 /// The data sets of a task; null: there is none. Training reads its examples in the sampler's
 /// order, validation and test in theirs.
 struct Splits {
   std::shared_ptr<const Dataset> train;
   std::shared_ptr<const Dataset> validation;
   std::shared_ptr<const Dataset> test;
-  Sampler sampler = shuffled();  // of train
+  Sampler sampler = shuffled();  // of train; of own_steps: sequential()
+  std::string unit = "epoch";    // what log and reports call a pass over train: "iteration", "game"
 };
 
 /// The last `validation_examples` of `all` validate (0: none, null); of the others the first

@@ -97,11 +97,15 @@ class DistributedDataset {
   /// By what the job's data is recognised (data/data_digest.h); "": nobody looked.
   [[nodiscard]] const std::string& digest() const { return digest_; }
   void set_digest(std::string digest) { digest_ = std::move(digest); }
+  /// As Splits::unit.
+  [[nodiscard]] const std::string& unit() const { return unit_; }
+  void set_unit(std::string unit) { unit_ = std::move(unit); }
 
  private:
   std::shared_ptr<const StepSource> source_;
   std::shared_ptr<const detail::ReplicaRange> range_;
   std::string digest_;
+  std::string unit_ = "epoch";
 };
 
 }  // namespace troupe

@@ -97,7 +97,7 @@ void DryRun::run(const Callbacks& callbacks) {
       strategy_->replicas_in_sync() == 1 ? " replica in sync" : " replicas in sync");
   check("create_datasets", [&] { make_data(); });
   check("the options of training",
-        [&] { detail::check_training(*strategy_, data_, train_options(), callbacks); });
+        [&] { detail::check_training(*strategy_, state_, data_, train_options(), callbacks); });
   check("resuming", [&] { resume(); });
   check("the first step", [&] { take_step(callbacks); });
   evaluate_splits();

@@ -156,6 +156,7 @@ Replica::Replica(Trainable trainable, LossSet losses, const MetricSet& metrics,
        trainable_.buffers) {  // a copy: replicas may be given the same tensor
     buffer = torch::empty_like(buffer, place_.device).copy_(buffer.detach());
   }
+  for (auto& [name, tensor] : trainable_.own) tensor = tensor.detach().clone();
   check_names(detail::state_of(*this));
   const std::vector<NamedTensor> all = parameters();
   const bool warns = place_.index == 0;
@@ -216,7 +217,9 @@ torch::optim::Optimizer& Replica::optimizer(const std::string& name) {
 }
 
 at::Tensor Replica::buffer(const std::string& name) {
-  return detail::find_named(trainable_.buffers, name, "buffer", "create_model");
+  std::vector<NamedTensor> all = trainable_.buffers;
+  all.insert(all.end(), trainable_.own.begin(), trainable_.own.end());
+  return detail::find_named(all, name, "buffer", "create_model");
 }
 
 MetricSum& Replica::metric(const std::string& name) {

@@ -67,8 +67,9 @@ class Replica {
     detail::refuse_type(trainable_, name, typeid(Net));
   }
   [[nodiscard]] torch::optim::Optimizer& optimizer(const std::string& name = "optimizer");
-  /// The buffer that create_model added under this name, on the replica's device. Steps change it
-  /// in place, by values without a graph: replica.buffer("ema").lerp_(loss.detach(), 0.01).
+  /// The buffer that create_model added under this name, on the replica's device, or its own
+  /// tensor (Trainable::add_own). Steps change it in place, by values without a graph:
+  /// replica.buffer("ema").lerp_(loss.detach(), 0.01).
   [[nodiscard]] at::Tensor buffer(const std::string& name);
   [[nodiscard]] const LossFunction& loss(const std::string& name) const { return losses_.at(name); }
   [[nodiscard]] MetricSum& metric(const std::string& name);

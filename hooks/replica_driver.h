@@ -52,6 +52,10 @@ class ReplicaDriver {
   void end_step(const Batch& batch = {});
   /// What of it does not train now, and putting that back.
   [[nodiscard]] Freezing freezing() const;
+  /// What Trainable::add_own added.
+  [[nodiscard]] const std::vector<NamedTensor>& own_tensors() const {
+    return replica_.trainable_.own;
+  }
   void freeze(const Freezing& frozen);
   /// After that, the sum of all parts' results, which it divides by the weights of the step if they
   /// are known only now. Collective: as ParameterUpdate::sum, if so.  Throws: as that.

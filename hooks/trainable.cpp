@@ -18,6 +18,18 @@ void add_named(List& list, std::string name, Value value, const char* what) {
   list.emplace_back(std::move(name), std::move(value));
 }
 
+/// `other`: a list in which the name is not to be, either.
+void add_tensor(std::vector<NamedTensor>& tensors, const std::vector<NamedTensor>& other,
+                std::string name, at::Tensor initial) {
+  detail::check_new_name(tensors, name, "buffer", "create_model");
+  detail::check_new_name(other, name, "buffer", "create_model");
+  if (!initial.defined()) {
+    throw ConfigError("buffer \"" + name + "\" has no initial value.",
+                      "add it with a tensor of the shape and type that it is to have.");
+  }
+  tensors.emplace_back(std::move(name), std::move(initial));
+}
+
 }  // namespace
 
 Trainable::Trainable(std::shared_ptr<torch::nn::Module> model,
@@ -45,12 +57,12 @@ Trainable& Trainable::add_frozen(std::string name, std::shared_ptr<torch::nn::Mo
 }
 
 Trainable& Trainable::add_buffer(std::string name, at::Tensor initial) {
-  detail::check_new_name(buffers, name, "buffer", "create_model");
-  if (!initial.defined()) {
-    throw ConfigError("buffer \"" + name + "\" has no initial value.",
-                      "give add_buffer a tensor of the shape and type that it is to have.");
-  }
-  buffers.emplace_back(std::move(name), std::move(initial));
+  add_tensor(buffers, own, std::move(name), std::move(initial));
+  return *this;
+}
+
+Trainable& Trainable::add_own(std::string name, at::Tensor initial) {
+  add_tensor(own, buffers, std::move(name), std::move(initial));
   return *this;
 }
 

@@ -23,6 +23,7 @@ struct Trainable {
   std::vector<std::pair<std::string, std::shared_ptr<torch::nn::Module>>> models;
   std::vector<std::pair<std::string, std::shared_ptr<torch::optim::Optimizer>>> optimizers;
   std::vector<NamedTensor> buffers;
+  std::vector<NamedTensor> own;
 
   Trainable() = default;
   /// One model named "model" and its optimiser named "optimizer".
@@ -41,6 +42,14 @@ struct Trainable {
   /// one's own"): each replica has a copy, which is saved, resumed and made equal with the others.
   /// Throws: ConfigError on an empty or repeated name, or an undefined tensor.
   Trainable& add_buffer(std::string name, at::Tensor initial);
+  /// A tensor that each replica has for itself, which steps change in place: Replica::buffer(name).
+  /// Environments, a replay memory, what a replica has seen. It stays on the device that it was
+  /// made on, is never made equal with the other replicas' and belongs to no exported model;
+  /// checkpoints have it. A run that resumes with other numbers of workers or replicas begins with
+  /// `initial`. Throws: as add_buffer. TrainingRun refuses it with virtual replicas, in elastic
+  /// groups and with parameter servers, where a replica's share of the work moves or its state is
+  /// not saved.
+  Trainable& add_own(std::string name, at::Tensor initial);
 };
 
 }  // namespace troupe

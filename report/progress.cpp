@@ -55,6 +55,7 @@ std::string to_line(const Progress& progress) {
                        {"first_step", progress.first_step},
                        {"total_steps", progress.total_steps},
                        {"epoch", progress.epoch},
+                       {"unit", progress.unit},
                        {"steps_per_second", progress.steps_per_second},
                        {"examples_per_second", progress.examples_per_second},
                        {"examples", progress.examples},
@@ -85,6 +86,7 @@ std::optional<Progress> progress_from_line(std::string_view line) {
     progress.first_step = count_from(read.at("first_step"));
     progress.total_steps = count_from(read.at("total_steps"));
     progress.epoch = count_from(read.at("epoch"));
+    progress.unit = read.at("unit").get<std::string>();
     progress.steps_per_second = number_from(read.at("steps_per_second"));
     progress.examples_per_second = number_from(read.at("examples_per_second"));
     progress.examples = count_from(read.at("examples"));

@@ -28,6 +28,7 @@ struct Progress {
   std::int64_t first_step = 0;     // where this process started: 0, or where it resumed
   std::int64_t total_steps = 0;    // 0: unknown until a stream ends
   std::int64_t epoch = 0;          // from 0
+  std::string unit = "epoch";      // what a pass over the data is called
   double steps_per_second = 0;     // over the last seconds
   double examples_per_second = 0;  // over all workers
   std::int64_t examples = 0;       // over all workers, since first_step

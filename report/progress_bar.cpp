@@ -96,7 +96,9 @@ std::string fitted(std::vector<Field> fields, const BlockStyle& style) {
 std::string bar_line(const Progress& progress, const BlockStyle& style) {
   if (progress.total_steps <= 0) {
     if (progress.step <= 0) return "";
-    return fitted({{text("step ", progress.step, ", epoch ", progress.epoch + 1)}}, style);
+    return fitted(
+        {{text("step ", progress.step, ", ", shown(progress.unit), " ", progress.epoch + 1)}},
+        style);
   }
   const std::int64_t step = std::min(progress.step, progress.total_steps);
   const double share = static_cast<double>(step) / static_cast<double>(progress.total_steps);
@@ -108,7 +110,7 @@ std::string bar_line(const Progress& progress, const BlockStyle& style) {
     end = text(", ETA ", shown_duration(left));
   const std::string counts = text(progress.step, "/", progress.total_steps);
   for (const std::string& words :
-       {text("step ", progress.step, " of ", progress.total_steps, ", epoch ",
+       {text("step ", progress.step, " of ", progress.total_steps, ", ", shown(progress.unit), " ",
              std::max<std::int64_t>(progress.epoch, 0) + 1, end),
         text("step ", progress.step, " of ", progress.total_steps, end), counts + end, counts}) {
     const std::int64_t room = style.columns - 4 - static_cast<std::int64_t>(words.size());

@@ -79,6 +79,11 @@ DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& pl
   };
   return detail::sharing_failure(*this, [&] {
     check_same_classes(splits);
+    if (splits.unit.empty() || splits.unit.size() > kMostUnitBytes) {
+      throw ConfigError(
+          text("create_datasets calls a pass over the training data \"", splits.unit, "\"."),
+          text("give Splits::unit a word of at most ", kMostUnitBytes, " bytes."));
+    }
     // Where replicas make updates apart, a step of the plan is one batch for each worker, which
     // takes it in its own time. Who coordinates alone evaluates alone.
     const int batches = world_size() * local_replicas() / replicas_in_sync();
@@ -95,7 +100,10 @@ DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& pl
       if (const auto found = data_difference(all[rank], all[0]))
         detail::fail_alike(*this, detail::other_data(text("rank ", rank), *found));
     }
-    if (data.train) data.train->set_digest(digest);
+    if (data.train) {
+      data.train->set_digest(digest);
+      data.train->set_unit(splits.unit);
+    }
     return data;
   });
 }

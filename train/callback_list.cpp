@@ -94,7 +94,7 @@ CallbackList::CallbackList(Strategy& strategy, const TrainOptions& options, Acti
 
 /// Log, metrics file, summaries, the screen and the live page.
 Actions CallbackList::chiefs_actions(const StepRange& steps, const Clock& clock) {
-  Actions stock = {std::make_shared<StepLog>(clock, options_.log_every)};
+  Actions stock = {std::make_shared<StepLog>(clock, options_.log_every, steps.unit)};
   if (!options_.metrics_file.empty()) {
     stock.push_back(std::make_shared<MetricsFile>(
         options_.metrics_file,
@@ -107,8 +107,8 @@ Actions CallbackList::chiefs_actions(const StepRange& steps, const Clock& clock)
   if (auto sink = options_.progress ? terminal_sink() : nullptr) sinks.push_back(std::move(sink));
   if (status_) sinks.push_back([this](const Progress& progress) { status_->update(progress); });
   if (!sinks.empty()) {
-    stock.push_back(
-        std::make_shared<ProgressReporter>(strategy_.rank(), steps.last, clock, std::move(sinks)));
+    stock.push_back(std::make_shared<ProgressReporter>(strategy_.rank(), steps.last, steps.unit,
+                                                       clock, std::move(sinks)));
   }
   return stock;
 }
@@ -116,7 +116,7 @@ Actions CallbackList::chiefs_actions(const StepRange& steps, const Clock& clock)
 bool CallbackList::lead(const Clock& clock, RunControl& run) {
   if (std::exchange(leads_, true)) return false;
   status_ = open_status_server(strategy_, options_);
-  Actions begun = chiefs_actions({run.step(), last_step_}, clock);
+  Actions begun = chiefs_actions({run.step(), last_step_, unit_}, clock);
   acting_.insert(acting_.begin(), begun.begin(), begun.end());
   for (const auto& action : given_) {
     if (!action->chief_only()) continue;
@@ -130,11 +130,13 @@ bool CallbackList::lead(const Clock& clock, RunControl& run) {
 
 void CallbackList::complete_late(const StepRange& steps, const Clock& clock) {
   last_step_ = steps.last;
+  unit_ = steps.unit;
   Actions stock;
   leads_ = strategy_.is_chief();
   if (leads_) stock = chiefs_actions(steps, clock);
   if (auto sink = options_.progress ? launcher_sink() : nullptr) {
-    stock.push_back(std::make_shared<ProgressReporter>(strategy_.rank(), steps.last, clock,
+    stock.push_back(std::make_shared<ProgressReporter>(strategy_.rank(), steps.last, steps.unit,
+                                                       clock,
                                                        std::vector<ProgressSink>{std::move(sink)}));
   }
   for (const auto& action : stock) action->begin();

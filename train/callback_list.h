@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "troupe/core/clock.h"
 #include "troupe/core/options/train_options.h"
@@ -13,10 +14,11 @@
 
 namespace troupe::detail {
 
-/// Where a run starts and where it would end.
+/// Where a run starts and where it would end, and what a pass over its data is called.
 struct StepRange {
   std::int64_t first = 0;
   std::int64_t last = 0;
+  std::string unit = "epoch";
 };
 
 class CallbackList {
@@ -58,6 +60,7 @@ class CallbackList {
   Actions acting_;                        // on this worker
   std::int64_t first_step_ = 1;           // of this run
   std::int64_t last_step_ = 0;            // if nobody stops it
+  std::string unit_;                      // of the data
   std::int64_t seen_step_ = 0;            // the last one, or the one before the first
   bool ready_ = false;
   bool leads_ = false;  // has what only the chief has

@@ -59,6 +59,24 @@ void check_learning(const DistributedSplits& data, const TrainOptions& options,
   }
 }
 
+/// A tensor of a replica's own is saved and resumed where the replica stays what it is.
+void check_own_tensors(Strategy& strategy, const TrainState& state) {
+  // Refused later: a state without replicas.
+  if (state.replicas.empty() || ReplicaDriver(*state.replicas.front()).own_tensors().empty())
+    return;
+  const std::string& name = ReplicaDriver(*state.replicas.front()).own_tensors().front().first;
+  const auto refuse = [&](const char* where) {
+    throw ConfigError(text("create_model added \"", name, "\" by add_own, and ", where, "."),
+                      "train in one process, or with --strategy mirrored or multi-worker; or let "
+                      "the step make it from the batch.");
+  };
+  if (strategy.virtual_replicas() > 0) refuse("virtual replicas share the replicas they run on");
+  if (strategy.elastic() != nullptr) refuse("in an elastic group a lost worker's would be lost");
+  if (strategy.pace().voices() < strategy.world_size()) {
+    refuse("with parameter servers a checkpoint has the chief's alone");
+  }
+}
+
 /// What the loop's validations are to decide.
 void check_watched(const DistributedSplits& data, const TrainOptions& options) {
   if (!options.best && options.early_stopping.empty()) return;
@@ -74,8 +92,8 @@ void check_watched(const DistributedSplits& data, const TrainOptions& options) {
 
 }  // namespace
 
-void check_training(Strategy& strategy, const DistributedSplits& data, const TrainOptions& options,
-                    const Callbacks& callbacks) {
+void check_training(Strategy& strategy, const TrainState& state, const DistributedSplits& data,
+                    const TrainOptions& options, const Callbacks& callbacks) {
   options.validate();
   if (options.dry_run) {
     throw ConfigError("--dry-run is given, but this program trains without asking for it.",
@@ -84,6 +102,7 @@ void check_training(Strategy& strategy, const DistributedSplits& data, const Tra
   }
   check_length(data, options);
   check_pace(strategy.pace(), options);
+  check_own_tensors(strategy, state);
   (void)strategy.pace().counts(*data.train);  // it knows whether every worker has examples
   check_learning(data, options, callbacks.rate_factor);
   if (!callbacks.evaluates_checkpoints) check_watched(data, options);

@@ -10,8 +10,8 @@
 namespace troupe::detail {
 
 /// Throws: ConfigError where data, options, callbacks and the strategy's pace do not go together.
-void check_training(Strategy& strategy, const DistributedSplits& data, const TrainOptions& options,
-                    const Callbacks& callbacks);
+void check_training(Strategy& strategy, const TrainState& state, const DistributedSplits& data,
+                    const TrainOptions& options, const Callbacks& callbacks);
 
 /// After a step. Throws: ConfigError if it returned no loss, or if it is the training's first one
 /// and no optimiser was applied, although there are some: nothing would ever be trained. A resumed

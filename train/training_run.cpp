@@ -207,7 +207,7 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
   if (state_.averages && strategy_.is_chief()) {
     log_info("evaluations use averaged weights, --ema-decay ", options_.ema_decay);
   }
-  const detail::StepRange range{state_.step, limits_->last_step()};
+  const detail::StepRange range{state_.step, limits_->last_step(), data_.train->unit()};
   if (closing_.admission().has_joined()) {
     callbacks_.complete_late(range, steady_clock());
   } else {
@@ -410,7 +410,7 @@ TrainingRun::TrainingRun(Strategy& strategy, const Hooks& hooks, TrainState& sta
                          const DistributedSplits& data, const TrainOptions& options,
                          Callbacks callbacks) {
   detail::sharing_failure(strategy, [&] {
-    detail::check_training(strategy, data, options, callbacks);
+    detail::check_training(strategy, state, data, options, callbacks);
     impl_ = std::make_unique<Impl>(strategy, hooks, state, data, options, std::move(callbacks));
   });
 }

@@ -12,10 +12,11 @@ constexpr auto kRateWindow = std::chrono::seconds(5);
 
 }  // namespace
 
-ProgressReporter::ProgressReporter(int rank, std::int64_t total_steps, const Clock& clock,
-                                   std::vector<ProgressSink> sinks)
+ProgressReporter::ProgressReporter(int rank, std::int64_t total_steps, std::string unit,
+                                   const Clock& clock, std::vector<ProgressSink> sinks)
     : clock_(clock), sinks_(std::move(sinks)) {
   progress_.rank = rank;
+  progress_.unit = std::move(unit);
   if (total_steps != std::numeric_limits<std::int64_t>::max()) progress_.total_steps = total_steps;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <string>
 #include <vector>
 
 #include "troupe/core/clock.h"
@@ -14,9 +15,9 @@ namespace troupe {
 /// It wants no losses: it shows those of the steps that are logged or summarised.
 class ProgressReporter final : public PeriodicAction {
  public:
-  /// Of the worker `rank`; `total_steps` are what training would end at; INT64_MAX: unknown.
-  /// `clock` outlives it.
-  ProgressReporter(int rank, std::int64_t total_steps, const Clock& clock,
+  /// Of the worker `rank`; `total_steps` are what training would end at; INT64_MAX: unknown;
+  /// `unit`: what a pass over the data is called. `clock` outlives it.
+  ProgressReporter(int rank, std::int64_t total_steps, std::string unit, const Clock& clock,
                    std::vector<ProgressSink> sinks);
   void ready(RunControl& run) override;
   void after_step(const StepReport& report, RunControl& run) override;

@@ -55,7 +55,7 @@ void StepLog::after_step(const StepReport& report, RunControl& /*run*/) {
 }
 
 void StepLog::after_epoch(std::int64_t epoch, const Report& train, const Report* validation) {
-  log_info("epoch ", epoch + 1, ": ", to_line(train),
+  log_info(unit_, " ", epoch + 1, ": ", to_line(train),
            validation == nullptr ? "" : "; " + to_line(*validation));
 }
 

@@ -23,8 +23,8 @@ class StepLog final : public PeriodicAction {
  public:
   /// A logged step whose losses are known gets a line; losses may also be there because another
   /// action wanted them. `clock` outlives this object.
-  explicit StepLog(const Clock& clock, std::int64_t log_every = 1)
-      : clock_(clock), log_every_(log_every), last_time_(clock.now()) {}
+  explicit StepLog(const Clock& clock, std::int64_t log_every = 1, std::string unit = "epoch")
+      : clock_(clock), log_every_(log_every), unit_(std::move(unit)), last_time_(clock.now()) {}
   [[nodiscard]] bool chief_only() const override { return true; }
   void begin() override;
   void after_step(const StepReport& report, RunControl& run) override;
@@ -35,6 +35,7 @@ class StepLog final : public PeriodicAction {
  private:
   const Clock& clock_;
   std::int64_t log_every_;
+  const std::string unit_;
   bool first_ = true;  // no step of this run was seen yet
   Clock::TimePoint last_time_;
   std::int64_t last_step_ = -1;  // of the last line; -1: none yet, so no duration either

@@ -78,6 +78,9 @@ std::vector<NamedTensor> own_state(const Strategy& strategy, const TrainState& s
     for (const auto& [name, buffer] : replica.buffers()) {
       tensors.emplace_back(prefix + kBuffer + name, buffer);
     }
+    for (const auto& [name, tensor] : detail::ReplicaDriver(replica).own_tensors()) {
+      tensors.emplace_back(prefix + kOwn + name, tensor);
+    }
   }
   for (const auto& [name, tensor] : strategy.own_state()) {
     tensors.emplace_back(kStrategy + name, tensor);

@@ -242,6 +242,7 @@ void restore_own(Strategy& strategy, TrainState& state, const ChiefsSnapshot& ch
   add_to(sums.losses, find(own, kLosses));
   for (std::size_t i = 0; i < state.replicas.size(); ++i) {
     copy_weights(state.replicas[i]->buffers(), own, replica_prefix(i) + kBuffer);
+    copy_weights(ReplicaDriver(*state.replicas[i]).own_tensors(), own, replica_prefix(i) + kOwn);
     add_to(sums.metrics[i], find(own, replica_prefix(i) + kMetrics));
   }
 }
@@ -251,7 +252,11 @@ void restore_for_others(Strategy& strategy, const TrainState& state, const RunSn
                         const Layout& former, std::uint64_t seed, RunningSums& sums) {
   log_warning("the checkpoint was made by ", to_text(former), ", this run has ",
               to_text(Layout{strategy.world_size(), strategy.local_replicas()}),
-              ": weights and data position go on, random streams start anew");
+              ": weights and data position go on, random streams",
+              ReplicaDriver(*state.replicas.front()).own_tensors().empty()
+                  ? ""
+                  : " and replicas' own tensors",
+              " start anew");
   strategy.restore_own_state({});
   detail::start_random_streams(state, seed);
   for (int rank = 0; strategy.is_chief() && rank < former.workers; ++rank) {

@@ -80,6 +80,7 @@ inline std::string worker_file(int rank) { return text("worker-", rank, ".safete
 inline constexpr char kLosses[] = "losses";
 inline constexpr char kMetrics[] = "metrics";  // behind the replica's prefix
 inline constexpr char kBuffer[] = "buffer/";
+inline constexpr char kOwn[] = "own/";            // what Trainable::add_own added
 inline constexpr char kStrategy[] = "strategy/";  // what Strategy::own_state() gives
 /// Before the names of what a replica of a worker has of its own; nothing for the first.
 inline std::string replica_prefix(std::size_t replica) {

@@ -139,6 +139,17 @@ TEST_SUITE("data") {
     CHECK_THROWS_AS((void)troupe::take(nullptr, 0, 0), troupe::ConfigError);
   }
 
+  TEST_CASE("own steps: an example is its number in its step") {
+    const auto steps = troupe::own_steps(3, 4);
+    CHECK(steps->size() == 12);
+    CHECK(steps->get(torch::tensor({0, 2, 3, 11})).at(0).equal(torch::tensor({0, 2, 0, 2})));
+    CHECK_THROWS_AS((void)steps->get(torch::tensor({12})), troupe::DataError);
+    for (const auto& [per_step, count] : {std::pair(0, 4), std::pair(3, 0)}) {
+      CHECK_THROWS_WITH_AS((void)troupe::own_steps(per_step, count),
+                           doctest::Contains("at least 1"), troupe::ConfigError);
+    }
+  }
+
   TEST_CASE("batch: unpacks into its fields, by number") {
     Batch batch;
     batch.fields = {torch::zeros({3, 2}), torch::ones(3)};

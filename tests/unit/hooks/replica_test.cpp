@@ -179,6 +179,28 @@ TEST_SUITE("hooks") {
     CHECK(troupe::TodoError("", "").exit_code() == 2);
   }
 
+  TEST_CASE("replica: a tensor of its own is a copy, no buffer, and checked") {
+    CountingReduction reduction;
+    const at::Tensor initial = torch::full({2}, 3.0F);
+    const auto made = [&] { return two_of_each().add_own("environment", initial); };
+    troupe::Replica one(made(), {}, {}, {}, reduction);
+    troupe::Replica other(made(), {}, {}, {}, reduction);
+    one.buffer("environment").add_(1);
+    CHECK(one.buffer("environment")[1].item<float>() == 4);
+    CHECK(other.buffer("environment")[1].item<float>() == 3);
+    CHECK(initial[1].item<float>() == 3);
+    CHECK(ReplicaDriver(one).own_tensors().size() == 1);
+    for (const auto& [name, tensor] : troupe::detail::state_of(one)) CHECK(name != "environment");
+    CHECK_THROWS_WITH_AS((void)one.buffer("world"), doctest::Contains("there is: environment"),
+                         troupe::ConfigError);
+    CHECK_THROWS_WITH_AS((void)made().add_own("environment", initial),
+                         doctest::Contains("two buffers are named"), troupe::ConfigError);
+    CHECK_THROWS_WITH_AS((void)made().add_buffer("environment", initial),
+                         doctest::Contains("two buffers are named"), troupe::ConfigError);
+    CHECK_THROWS_WITH_AS((void)made().add_own("none", at::Tensor()),
+                         doctest::Contains("no initial value"), troupe::ConfigError);
+  }
+
   TEST_CASE("replica: hooks' own buffers are the model's last, each replica's own, and checked") {
     CountingReduction reduction;
     const at::Tensor initial = torch::full({2}, 3.0F);

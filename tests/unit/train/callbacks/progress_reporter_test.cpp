@@ -32,7 +32,7 @@ struct Reporting {
   FakeRun run{100};
   std::vector<Progress> told;
   ProgressReporter reporter{
-      2, 1000, clock, {[this](const Progress& progress) { told.push_back(progress); }}};
+      2, 1000, "round", clock, {[this](const Progress& progress) { told.push_back(progress); }}};
 };
 
 }  // namespace
