@@ -25,6 +25,7 @@
 #include "troupe/hooks/metrics/scores.h"
 #include "troupe/hooks/optimizer_kind.h"
 #include "troupe/hooks/sync_batch_norm.h"
+#include "troupe/hooks/tensors/script_model.h"
 #include "troupe/hooks/todo.h"
 #include "troupe/strategies/kinds/make_strategy.h"
 #include "troupe/strategies/parameter_server/parameter_server.h"

@@ -47,6 +47,37 @@ at::Tensor stack_field(const std::vector<Example>& examples, std::size_t field) 
   return at::stack(all);
 }
 
+/// Fields of a batch, and a mask for each of those that were padded.
+struct Padded {
+  std::vector<at::Tensor> fields;
+  std::vector<at::Tensor> masks;
+};
+
+void check_padded(const std::vector<std::size_t>& ragged, const char* who) {
+  if (ragged.empty()) throw ConfigError(text(who, " is to pad no field."), "name at least one.");
+}
+
+Padded pad_fields(const std::vector<Example>& examples, const std::vector<std::size_t>& ragged,
+                  double value) {
+  const std::size_t fields = examples.at(0).size();
+  Padded made;
+  made.fields.resize(fields);
+  for (const std::size_t field : ragged) {
+    if (field >= fields) {
+      throw DataError(
+          text("a collate function is to pad field ", field, " of ", fields, " fields."),
+          "count fields from 0.");
+    }
+    PaddedRows rows = pad(column(examples, field), value);
+    made.fields[field] = std::move(rows.values);
+    made.masks.push_back(std::move(rows.mask));
+  }
+  for (std::size_t field = 0; field < fields; ++field) {
+    if (!made.fields[field].defined()) made.fields[field] = stack_field(examples, field);
+  }
+  return made;
+}
+
 class Transformed final : public detail::DrawnDataset {
  public:
   Transformed(std::shared_ptr<const Dataset> dataset,
@@ -106,34 +137,42 @@ PaddedRows pad(const std::vector<at::Tensor>& rows, double value) {
 }
 
 Collate padded(std::vector<std::size_t> ragged, double value) {
-  if (ragged.empty()) throw ConfigError("padded() is to pad no field.", "name at least one.");
+  check_padded(ragged, "padded()");
   return [ragged = std::move(ragged), value](const std::vector<Example>& examples) {
-    const std::size_t fields = examples.at(0).size();
-    for (const std::size_t field : ragged) {
-      if (field < fields) continue;
-      throw DataError(text("padded() is to pad field ", field, " of ", fields, " fields."),
-                      "count fields from 0.");
+    Padded made = pad_fields(examples, ragged, value);
+    const at::Tensor& mask = made.masks.front();
+    for (std::size_t i = 1; i < ragged.size(); ++i) {
+      if (at::equal(mask, made.masks[i])) continue;
+      throw DataError(text("field ", ragged[i], " of an example has another length than field ",
+                           ragged[0], ", which is padded with it."),
+                      "give them one length in each example, or collate by padded_apart().");
     }
-    std::vector<at::Tensor> batch;
-    at::Tensor mask;
-    for (std::size_t field = 0; field < fields; ++field) {
-      if (std::find(ragged.begin(), ragged.end(), field) == ragged.end()) {
-        batch.push_back(stack_field(examples, field));
-        continue;
-      }
-      PaddedRows rows = pad(column(examples, field), value);
-      if (mask.defined() && !at::equal(mask, rows.mask)) {
-        throw DataError(text("field ", field,
-                             " of an example has another length than a ragged "
-                             "field before it."),
-                        "give the ragged fields of an example one length, or collate by pad().");
-      }
-      mask = rows.mask;
-      batch.push_back(std::move(rows.values));
-    }
-    batch.push_back(mask);
-    return batch;
+    made.fields.push_back(mask);
+    return std::move(made.fields);
   };
+}
+
+Collate padded_apart(std::vector<std::size_t> ragged, double value) {
+  check_padded(ragged, "padded_apart()");
+  return [ragged = std::move(ragged), value](const std::vector<Example>& examples) {
+    Padded made = pad_fields(examples, ragged, value);
+    made.fields.insert(made.fields.end(), made.masks.begin(), made.masks.end());
+    return std::move(made.fields);
+  };
+}
+
+RaggedRows ragged(const at::Tensor& values, const at::Tensor& mask) {
+  if (!values.defined() || !mask.defined() || mask.dim() != 2 || mask.scalar_type() != at::kBool ||
+      values.dim() < 2 || values.sizes().slice(0, 2) != mask.sizes()) {
+    throw ConfigError("ragged() was given values and a mask that do not belong together.",
+                      "give it a padded field [B, L, ...] of the batch, and that field's mask "
+                      "[B, L] of booleans.");
+  }
+  const at::Tensor places = mask.flatten().nonzero().squeeze(1);  // [R]
+  const at::Tensor lengths = mask.sum(1);
+  return {values.flatten(0, 1).index_select(0, places),
+          places.div(std::max<std::int64_t>(mask.size(1), 1), "floor"),
+          at::cat({lengths.new_zeros({1}), lengths.cumsum(0)})};
 }
 
 ExampleDataset::ExampleDataset(std::int64_t size,

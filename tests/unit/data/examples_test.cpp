@@ -157,6 +157,70 @@ TEST_SUITE("data") {
     CHECK(numbers.size() == 8);
   }
 
+  TEST_CASE("examples: fields of lengths of their own, ragged in the step") {
+    const std::vector<Example> graphs = {
+        {torch::tensor({{1.0, 2.0}, {3.0, 4.0}}), torch::tensor({7, 8, 9}), torch::tensor(1)},
+        {torch::empty({0, 2}), torch::tensor({5}), torch::tensor(2)},
+        {torch::tensor({{5.0, 6.0}}), torch::empty({0}, torch::kLong), torch::tensor(3)}};
+    const std::vector<at::Tensor> batch = troupe::padded_apart({1, 0}, -1)(graphs);
+    REQUIRE(batch.size() == 5);
+    CHECK(batch[0].sizes() == at::IntArrayRef({3, 2, 2}));
+    CHECK(batch[1].equal(torch::tensor({{7, 8, 9}, {5, -1, -1}, {-1, -1, -1}})));
+    CHECK(batch[2].equal(torch::tensor({1, 2, 3})));
+
+    const troupe::RaggedRows edges = troupe::ragged(batch[1], batch[3]);
+    CHECK(edges.values.equal(torch::tensor({7, 8, 9, 5})));
+    CHECK(edges.example.equal(torch::tensor({0, 0, 0, 1})));
+    CHECK(edges.offsets.equal(torch::tensor({0, 3, 4, 4})));
+    const at::Tensor nodes = batch[0].clone().requires_grad_();
+    const troupe::RaggedRows rows = troupe::ragged(nodes, batch[4]);
+    CHECK(rows.values.detach().equal(torch::tensor({{1.0, 2.0}, {3.0, 4.0}, {5.0, 6.0}})));
+    CHECK(rows.example.equal(torch::tensor({0, 0, 2})));
+    rows.values.sum().backward();
+    CHECK(nodes.grad().sum().item<double>() == 6);  // what fills up has no gradient
+
+    const troupe::RaggedRows none = troupe::ragged(batch[1].slice(0, 2), batch[3].slice(0, 2));
+    CHECK(none.values.size(0) == 0);
+    CHECK(none.offsets.equal(torch::tensor({0, 0})));
+    const troupe::RaggedRows empty =
+        troupe::ragged(torch::empty({2, 0, 4}), torch::empty({2, 0}, torch::kBool));
+    CHECK(empty.values.sizes() == at::IntArrayRef({0, 4}));
+    CHECK(
+        says(refusal([&] { (void)troupe::ragged(batch[0], batch[3]); }), "do not belong together"));
+    CHECK(says(refusal([&] { (void)troupe::padded_apart({}); }), "no field"));
+    CHECK(says(refusal([&] { (void)troupe::padded_apart({3})(graphs); }), "field 3 of 3"));
+  }
+
+  TEST_CASE("examples: a data set of torch::data, as it is, mapped and without targets") {
+    struct Squares : torch::data::datasets::Dataset<Squares> {
+      torch::data::Example<> get(std::size_t i) override {
+        const auto number = static_cast<double>(i);
+        return {torch::full({2}, number), torch::tensor(number * number)};
+      }
+      [[nodiscard]] c10::optional<std::size_t> size() const override { return 9; }
+    };
+    struct Endless : Squares {
+      [[nodiscard]] c10::optional<std::size_t> size() const override { return c10::nullopt; }
+    };
+    const at::Tensor numbers = torch::tensor({8, 0, 3});
+    const auto plain = troupe::from_torch_data(Squares());
+    CHECK(plain->size() == 9);
+    const auto fields = plain->get(numbers);
+    REQUIRE(fields.size() == 2);
+    CHECK(fields[0].sizes() == at::IntArrayRef({3, 2}));
+    CHECK(fields[1].equal(torch::tensor({64.0, 0.0, 9.0})));
+    const auto mapped =
+        troupe::from_torch_data(Squares()
+                                    .map(torch::data::transforms::Normalize<>(1.0, 2.0))
+                                    .map(torch::data::transforms::Stack<>()));
+    CHECK(mapped->get(numbers)[0].flatten(1).select(1, 0).equal(torch::tensor({3.5, -0.5, 1.0})));
+    const auto alone = troupe::from_torch_data(
+        torch::data::datasets::TensorDataset(torch::arange(6).view({3, 2})));
+    CHECK(alone->get(torch::tensor({2, 1})).at(0).equal(torch::tensor({{4, 5}, {2, 3}})));
+    CHECK(
+        says(refusal([] { (void)troupe::from_torch_data(Endless()); }), "does not know its size"));
+  }
+
   TEST_CASE("examples: a transform changes one after the other, in parts and on top of another") {
     const auto add = [](Example example, ExampleRandom& random) {
       return Example{example[0], example[0] * 0 + static_cast<std::int64_t>(random.below(1 << 20))};
