@@ -188,6 +188,17 @@ std::vector<std::pair<std::string, Better>> MetricSet::better() const {
   return all;
 }
 
+std::vector<std::pair<std::string, at::Tensor>> MetricSet::pictures() const {
+  std::vector<std::pair<std::string, at::Tensor>> all;
+  for (const auto& [name, metric] : metrics_) {
+    at::Tensor picture = detail::in_user_code(
+        [&, &of = metric] { return of.metric().picture(of.sums()); },
+        [&, &name = name] { return text("the picture of metric \"", name, "\" failed"); });
+    if (picture.defined()) all.emplace_back(name, std::move(picture));
+  }
+  return all;
+}
+
 std::vector<MetricValue> MetricSet::compute() const {
   std::vector<MetricValue> values;
   for (const auto& [name, metric] : metrics_) {

@@ -40,6 +40,8 @@ class Metric {
                                                     const at::Tensor& weights) const;
   /// The metric's value for the sums [k] over all batches and workers; 0 if nothing was measured.
   [[nodiscard]] virtual double compute(Span<const double> sums) const = 0;
+  /// What summaries show beside the value, as Recorder::log_image takes it; undefined: nothing.
+  [[nodiscard]] virtual at::Tensor picture(Span<const double> /*sums*/) const { return {}; }
 };
 
 /// A metric that divides the first of two sums by the second. Write measure(), or
@@ -162,6 +164,8 @@ class MetricSet {
   [[nodiscard]] std::vector<std::pair<std::string, Better>> better() const;
   /// Every metric's value, in the order of add().
   [[nodiscard]] std::vector<MetricValue> compute() const;
+  /// Of those that have one, by name.
+  [[nodiscard]] std::vector<std::pair<std::string, at::Tensor>> pictures() const;
 
  private:
   std::vector<std::pair<std::string, MetricSum>> metrics_;

@@ -7,6 +7,7 @@
 
 #include "troupe/core/clock.h"
 #include "troupe/core/error.h"
+#include "troupe/core/text.h"
 #include "troupe/data/shard_plan.h"
 #include "troupe/hooks/hook_error.h"
 #include "troupe/hooks/replica_driver.h"
@@ -105,6 +106,9 @@ Report reduce_report(Strategy& strategy, TrainState& state, const LossMeter& met
   }
   metrics.set_sums(sums);
   report.metrics = metrics.compute();
+  Recorder& recorder = state.replicas.front()->recorder();
+  recorder.listen(strategy.is_chief(), text(to_string(phase), "/"));
+  for (const auto& [name, picture] : metrics.pictures()) recorder.log_image(name, picture);
   return report;
 }
 

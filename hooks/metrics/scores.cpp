@@ -37,6 +37,15 @@ void check_same(const char* metric, const at::Tensor& predictions, const at::Ten
                                   : "pass one target per prediction, of the same shape.");
 }
 
+void check_classes(const char* metric, std::int64_t classes, const at::Tensor& predictions,
+                   const at::Tensor& targets) {
+  detail::check_scores(metric, predictions, targets);
+  if (predictions.size(1) == classes) return;
+  throw ConfigError(
+      text(metric, " of ", classes, " classes was given scores of ", predictions.size(1), "."),
+      "make it for as many classes as the model has outputs.");
+}
+
 }  // namespace
 
 F1::F1(std::int64_t classes, std::optional<std::int64_t> of) : classes_(classes), of_(of) {
@@ -52,12 +61,7 @@ std::vector<std::string> F1::sum_names() const {
 
 at::Tensor F1::measure_weighted(const at::Tensor& predictions, const at::Tensor& targets,
                                 const at::Tensor& weights) const {
-  detail::check_scores("F1", predictions, targets);
-  if (predictions.size(1) != classes_) {
-    throw ConfigError(
-        text("F1 of ", classes_, " classes was given scores of ", predictions.size(1), "."),
-        "make it for as many classes as the model has outputs.");
-  }
+  check_classes("F1", classes_, predictions, targets);
   const at::Tensor predicted = predictions.argmax(1);
   const at::Tensor right =
       detail::judged("F1", predicted.eq(targets), targets, classes_, weights).to(torch::kFloat64);
@@ -80,6 +84,55 @@ double F1::compute(Span<const double> sums) const {
     ++occur;
   }
   return occur == 0 ? 0.0 : total / occur;
+}
+
+ConfusionMatrix::ConfusionMatrix(std::int64_t classes) : classes_(classes) {
+  if (classes >= 2 && classes <= 1000) return;
+  throw ConfigError(text("ConfusionMatrix was given ", classes, " classes."), "give two to 1000.");
+}
+
+std::vector<std::string> ConfusionMatrix::sum_names() const {
+  return std::vector<std::string>(static_cast<std::size_t>(classes_ * classes_));
+}
+
+at::Tensor ConfusionMatrix::measure_weighted(const at::Tensor& predictions,
+                                             const at::Tensor& targets,
+                                             const at::Tensor& weights) const {
+  check_classes("ConfusionMatrix", classes_, predictions, targets);
+  const at::Tensor predicted = predictions.argmax(1);
+  // NaN, or an error, for a class that does not exist.
+  const at::Tensor exists =
+      detail::judged("ConfusionMatrix", torch::ones_like(targets).to(torch::kBool), targets,
+                     classes_, weights)
+          .to(torch::kFloat64);
+  const at::Tensor each = weights_of("ConfusionMatrix", weights, targets) * exists;
+  return torch::matmul((one_of(classes_, targets) * each.unsqueeze(1)).t(),
+                       one_of(classes_, predicted))
+      .flatten();
+}
+
+double ConfusionMatrix::compute(Span<const double> sums) const {
+  const auto classes = static_cast<std::size_t>(classes_);
+  double right = 0;
+  double all = 0;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    all += sums[i];
+    if (i / classes == i % classes) right += sums[i];
+  }
+  return all == 0 ? 0.0 : right / all;
+}
+
+at::Tensor ConfusionMatrix::picture(Span<const double> sums) const {
+  constexpr std::int64_t kPixels = 256;  // of a side, or one for each class
+  const at::Tensor counts =
+      torch::tensor(at::ArrayRef<double>(sums.data(), sums.size()), torch::kFloat64)
+          .view({classes_, classes_});
+  const at::Tensor shares = counts / counts.sum(1, /*keepdim=*/true).clamp_min(1e-300);
+  const std::int64_t side = std::max<std::int64_t>(kPixels / classes_, 1);
+  const at::Tensor squares = shares.repeat_interleave(side, 0).repeat_interleave(side, 1);
+  // From white to the blue of the report's first curve.
+  const at::Tensor blue = torch::tensor({0.12, 0.35, 0.66}, torch::kFloat64).view({3, 1, 1});
+  return 1 - squares.unsqueeze(0) * (1 - blue);
 }
 
 AreaUnderCurve::AreaUnderCurve(std::int64_t bins) : bins_(bins) {

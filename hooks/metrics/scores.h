@@ -35,6 +35,31 @@ class F1 final : public Metric {
   std::optional<std::int64_t> of_;
 };
 
+/// How many examples of each class are taken for which: a picture of C x C squares for summaries,
+/// rows by target and columns by prediction, white where none of the row's examples are and dark
+/// where all are. The value is the accuracy.
+/// Shapes: predictions [B, C] scores, targets [B] int64 classes, as Accuracy takes them.
+class ConfusionMatrix final : public Metric {
+ public:
+  /// Throws: ConfigError for fewer than two classes, or more than 1000.
+  explicit ConfusionMatrix(std::int64_t classes);
+  [[nodiscard]] Better better() const override { return Better::higher; }
+  /// Row by row.
+  [[nodiscard]] std::vector<std::string> sum_names() const override;
+  [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
+                                   const at::Tensor& targets) const override {
+    return measure_weighted(predictions, targets, {});
+  }
+  [[nodiscard]] at::Tensor measure_weighted(const at::Tensor& predictions,
+                                            const at::Tensor& targets,
+                                            const at::Tensor& weights) const override;
+  [[nodiscard]] double compute(Span<const double> sums) const override;
+  [[nodiscard]] at::Tensor picture(Span<const double> sums) const override;
+
+ private:
+  std::int64_t classes_;
+};
+
 /// Area under the ROC curve: how often an example of class 1 has a higher score than one of class
 /// 0. Scores are counted in a histogram, and two in one bin are taken for equal, which counts half:
 /// the value is off by half the share of such pairs at most. 0 where a class has no example.

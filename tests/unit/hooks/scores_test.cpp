@@ -111,6 +111,36 @@ TEST_SUITE("hooks") {
           }).find("target class") != std::string::npos);
   }
 
+  TEST_CASE("scores: a confusion matrix counts what is taken for what, and draws it") {
+    const Classified data;
+    const ConfusionMatrix metric(kClasses);
+    const at::Tensor sums = metric.measure(data.scores, data.targets).view({kClasses, kClasses});
+    const at::Tensor predicted = data.scores.argmax(1);
+    for (std::int64_t target = 0; target < kClasses; ++target) {
+      for (std::int64_t taken = 0; taken < kClasses; ++taken) {
+        const auto both = data.targets.eq(target).logical_and(predicted.eq(taken));
+        CHECK(sums[target][taken].item<double>() == both.sum().item<double>());
+      }
+    }
+    CHECK(value_of<ConfusionMatrix>(data.scores, data.targets, {}, kClasses) ==
+          doctest::Approx(predicted.eq(data.targets).to(torch::kFloat64).mean().item<double>()));
+    check_exact<ConfusionMatrix>(data.scores, data.targets, kClasses);
+
+    const std::vector<double> counts{3, 1, 0, 0};  // of class 1 there is none
+    const at::Tensor picture = ConfusionMatrix(2).picture(counts);
+    REQUIRE(picture.sizes() == at::IntArrayRef({3, 256, 256}));
+    const auto red_at = [&](std::int64_t y, std::int64_t x) {
+      return picture[0][y][x].item<double>();
+    };
+    CHECK(red_at(10, 10) == doctest::Approx(1 - 0.75 * 0.88));
+    CHECK(red_at(10, 200) == doctest::Approx(1 - 0.25 * 0.88));
+    CHECK(red_at(200, 10) == 1);
+    CHECK(refusal([] { ConfusionMatrix(1); }).find("1 classes") != std::string::npos);
+    CHECK(refusal([&] {
+            (void)value_of<ConfusionMatrix>(data.scores, data.targets + 3, {}, kClasses);
+          }).find("target class") != std::string::npos);
+  }
+
   TEST_CASE("scores: the area under the curve is the share of pairs in the right order") {
     const Judged data;
     double pairs = 0, right = 0;
