@@ -141,20 +141,24 @@ class TraceReader {
     return TracedTensor{element_of(*type->scalarType()), shape_of(*sizes), nullptr};
   }
 
+  template <class Value, class Number>
+  TracedValue list_of(const std::vector<Number>& numbers) {
+    TracedList list;
+    for (const Number number : numbers) {
+      graph_.values.emplace_back(Value(number));
+      list.push_back(graph_.values.size() - 1);
+    }
+    return list;
+  }
+
   TracedValue constant(const c10::IValue& value) {
     if (value.isTensor() && value.toTensor().defined()) return stored("", value.toTensor());
     if (value.isBool()) return value.toBool();
     if (value.isInt()) return Size(value.toInt());
     if (value.isDouble()) return value.toDouble();
     if (value.isString()) return value.toStringRef();
-    if (value.isIntList()) {
-      TracedList list;
-      for (const std::int64_t number : value.toIntVector()) {
-        graph_.values.emplace_back(Size(number));
-        list.push_back(graph_.values.size() - 1);
-      }
-      return list;
-    }
+    if (value.isIntList()) return list_of<Size>(value.toIntVector());
+    if (value.isDoubleList()) return list_of<double>(value.toDoubleVector());
     return Nothing();  // None; devices, layouts and generators, which ONNX does not know
   }
 

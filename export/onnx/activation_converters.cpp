@@ -16,6 +16,12 @@ void dropout(Conversion& op) {
   op.give(op["input"]);
 }
 
+/// Of whole numbers, too, for which runtimes lack Relu.
+void relu_of_any(Conversion& op) {
+  if (op.result().element == ElementType::float32) return unary("Relu")(op);
+  op.give(op.graph.add("Max", {op["self"], op.graph.scalar(std::int64_t{0}, op.result().element)}));
+}
+
 /// ONNX's default slope is another.
 void hard_sigmoid(Conversion& op) {
   op.give(op.graph.add("HardSigmoid", {op["self"]}, {{"alpha", 1.0F / 6}, {"beta", 0.5F}}));
@@ -43,9 +49,17 @@ void prelu(Conversion& op) {
   op.give(op.graph.add("PRelu", {op["self"], slopes}));
 }
 
+/// log(1 + exp(beta x)) / beta, and x itself where beta x is above the threshold.
 void softplus(Conversion& op) {
-  if (op.real("beta") != 1) op.refuse("with another beta than 1");
-  op.give(op.graph.add("Softplus", {op["self"]}));
+  const ElementType element = op.result().element;
+  OnnxGraph& graph = op.graph;
+  const OnnxValue x = op["self"];
+  const OnnxValue beta = op.as(element, "beta");
+  const OnnxValue scaled = op.real("beta") == 1 ? x : graph.add("Mul", {x, beta});
+  OnnxValue result = graph.add("Softplus", {scaled});
+  if (op.real("beta") != 1) result = graph.add("Div", {result, beta});
+  const OnnxValue beyond = graph.add("Greater", {scaled, op.as(element, "threshold")});
+  op.give(graph.add("Where", {beyond, x, result}));
 }
 
 void log_sigmoid(Conversion& op) {
@@ -103,7 +117,7 @@ const Converters& activation_converters() {
       {"aten::log_sigmoid", log_sigmoid},
       {"aten::mish", mish},
       {"aten::prelu", prelu},
-      {"aten::relu", unary("Relu")},
+      {"aten::relu", relu_of_any},
       {"aten::relu6", relu6},
       {"aten::selu", unary("Selu")},
       {"aten::sigmoid", unary("Sigmoid")},

@@ -143,6 +143,20 @@ double OperatorArguments::real(const char* name, double otherwise) const {
   return has(name) ? real(name) : otherwise;
 }
 
+std::vector<double> OperatorArguments::reals(const char* name) const {
+  const auto* list = std::get_if<TracedList>(&value(name));
+  if (list == nullptr) return {real(name)};
+  std::vector<double> numbers;
+  for (const ValueId id : *list) {
+    const TracedValue& each = trace_.values[id];
+    const auto* number = std::get_if<double>(&each);
+    numbers.push_back(number != nullptr ? *number
+                                        : static_cast<double>(fixed(
+                                              name, get<Size>(each, name, "a list of numbers"))));
+  }
+  return numbers;
+}
+
 bool OperatorArguments::flag(const char* name) const {
   if (const auto* flag = std::get_if<bool>(&value(name))) return *flag;
   return whole(name) != 0;

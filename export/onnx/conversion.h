@@ -46,6 +46,8 @@ class OperatorArguments {
   [[nodiscard]] Integers wholes(const char* name, std::size_t count) const;
   [[nodiscard]] double real(const char* name) const;
   [[nodiscard]] double real(const char* name, double otherwise) const;
+  /// Of a list, or one number.
+  [[nodiscard]] std::vector<double> reals(const char* name) const;
   [[nodiscard]] bool flag(const char* name) const;
   [[nodiscard]] std::string word(const char* name) const;
 

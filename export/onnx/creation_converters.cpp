@@ -22,8 +22,21 @@ Converter filled_by(const char* argument) {
 /// trace sees.
 void leave_empty(Conversion& /*op*/) {}
 
+/// Real numbers by their places, as LibTorch counts and computes them: Range, which adds up, may
+/// end one place later.
 void arange(Conversion& op) {
   const ElementType element = op.result().element;
+  const Size& count = op.result().shape.front();
+  if (element != ElementType::int64 && element != ElementType::int32 && count.is_fixed()) {
+    const auto place = [&](std::int64_t value) {
+      return op.graph.scalar(value, ElementType::int64);
+    };
+    OnnxValue value =
+        op.graph.cast(op.graph.add("Range", {place(0), place(count.fixed()), place(1)}), element);
+    if (op.has("step")) value = op.graph.add("Mul", {value, op.as(element, "step")});
+    if (op.has("start")) value = op.graph.add("Add", {value, op.as(element, "start")});
+    return op.give(value);
+  }
   const auto number = [&](const char* name, std::int64_t otherwise) {
     return op.has(name) ? op.as(element, name) : op.graph.scalar(otherwise, element);
   };

@@ -21,6 +21,10 @@ ElementType common_type(const Conversion& op) {
   const TracedTensor& self = op.tensor("self");
   if (op.is<TracedTensor>("other")) {
     const TracedTensor& other = op.tensor("other");
+    const auto one_is = [&](ElementType element) {
+      return self.element == element || other.element == element;
+    };
+    if (one_is(ElementType::uint8) && one_is(ElementType::int8)) return ElementType::int16;
     const bool same_kind = is_real(self.element) == is_real(other.element);
     // A tensor without dimensions weighs as a number does.
     if (same_kind && self.shape.empty() != other.shape.empty()) {
@@ -34,9 +38,11 @@ ElementType common_type(const Conversion& op) {
                                                 : self.element;
 }
 
+/// ONNX orders no truth values.
 Converter compare(const char* name, bool inverted = false) {
   return [=](Conversion& op) {
-    const ElementType element = common_type(op);
+    ElementType element = common_type(op);
+    if (element == ElementType::boolean) element = ElementType::int32;
     const OnnxValue holds = op.graph.add(name, {op.as(element, "self"), op.as(element, "other")});
     op.give(inverted ? op.graph.add("Not", {holds}) : holds);
   };
@@ -74,12 +80,42 @@ void multiply(Conversion& op) {
   operator_of(truth ? "And" : "Mul", {"self", "other"})(op);
 }
 
+/// a / b of real numbers as LibTorch divides them into a whole quotient and a rest, which is exact
+/// where the quotient is large, too.
+struct Division {
+  OnnxValue a, b;
+  OnnxValue rest;   // with the sign of a
+  OnnxValue moves;  // whether the rest is to have the other sign
+};
+Division division(Conversion& op, ElementType element) {
+  OnnxGraph& graph = op.graph;
+  Division made{op.as(element, "self"), op.as(element, "other"), {}, {}};
+  const OnnxValue zero = graph.scalar(0.0, element);
+  made.rest = graph.add("Mod", {made.a, made.b}, {{"fmod", std::int64_t{1}}});
+  const OnnxValue signs_differ =
+      graph.add("Xor", {graph.add("Less", {made.rest, zero}), graph.add("Less", {made.b, zero})});
+  const OnnxValue is_whole = graph.add("Equal", {made.rest, zero});
+  made.moves = graph.add("And", {signs_differ, graph.add("Not", {is_whole})});
+  return made;
+}
+
+/// Rounded down; by zero as without rounding.
+OnnxValue floor_quotient(Conversion& op, ElementType element) {
+  OnnxGraph& graph = op.graph;
+  const Division of = division(op, element);
+  const OnnxValue whole =
+      graph.add("Round", {graph.add("Div", {graph.add("Sub", {of.a, of.rest}), of.b})});
+  const OnnxValue down = graph.add("Sub", {whole, graph.cast(of.moves, element)});
+  const OnnxValue by_zero = graph.add("Equal", {of.b, graph.scalar(0.0, element)});
+  return graph.add("Where", {by_zero, graph.add("Div", {of.a, of.b}), down});
+}
+
 void divide(Conversion& op) {
   const ElementType element = op.result().element;
   const std::string rounding = op.has("rounding_mode") ? op.word("rounding_mode") : "";
   if (!rounding.empty() && !is_real(element)) op.refuse("with rounding on whole numbers");
+  if (rounding == "floor") return op.give(floor_quotient(op, element));
   OnnxValue quotient = op.graph.add("Div", {op.as(element, "self"), op.as(element, "other")});
-  if (rounding == "floor") quotient = op.graph.add("Floor", {quotient});
   if (rounding == "trunc") {
     const OnnxValue size = op.graph.add("Floor", {op.graph.add("Abs", {quotient})});
     quotient = op.graph.add("Mul", {op.graph.add("Sign", {quotient}), size});
@@ -87,16 +123,40 @@ void divide(Conversion& op) {
   op.give(quotient);
 }
 
+/// With the sign of the divisor.
 void remainder(Conversion& op) {
   const ElementType element = op.result().element;
-  const OnnxValue a = op.as(element, "self");
-  const OnnxValue b = op.as(element, "other");
   if (!is_real(element)) {
-    op.give(op.graph.add("Mod", {a, b}));
-    return;
+    return op.give(op.graph.add("Mod", {op.as(element, "self"), op.as(element, "other")}));
   }
-  const OnnxValue whole = op.graph.add("Floor", {op.graph.add("Div", {a, b})});
-  op.give(op.graph.add("Sub", {a, op.graph.add("Mul", {whole, b})}));
+  const Division of = division(op, element);
+  op.give(op.graph.add("Where", {of.moves, op.graph.add("Add", {of.rest, of.b}), of.rest}));
+}
+
+/// Whole numbers stay what they are.
+Converter rounding(const char* name) {
+  return [name](Conversion& op) {
+    if (op.whole("decimals", 0) != 0) op.refuse("to decimals");
+    const ElementType element = op.result().element;
+    op.give(is_real(element) ? op.graph.add(name, {op.as(element, "self")})
+                             : op.as(element, "self"));
+  };
+}
+
+void negate(Conversion& op) {
+  if (op.result().element == ElementType::uint8) op.refuse("on numbers without a sign");
+  unary("Neg")(op);
+}
+
+/// LibTorch takes a root where the exponent says so, which tells -0 from 0 and has none of minus
+/// infinity.
+void power(Conversion& op) {
+  const ElementType element = op.result().element;
+  const bool by_number = is_real(element) && (op.is<double>("exponent") || op.is<Size>("exponent"));
+  const double exponent = by_number ? op.real("exponent") : 1;
+  if (exponent != 0.5 && exponent != -0.5) return operator_of("Pow", {"self", "exponent"})(op);
+  const OnnxValue root = op.graph.add("Sqrt", {op.as(element, "self")});
+  op.give(exponent > 0 ? root : op.graph.add("Reciprocal", {root}));
 }
 
 void reciprocal_root(Conversion& op) {
@@ -145,7 +205,7 @@ const Converters& elementwise_converters() {
       {"aten::bitwise_not", logical("Not", {"self"})},
       {"aten::bitwise_or", logical("Or")},
       {"aten::bitwise_xor", logical("Xor")},
-      {"aten::ceil", unary("Ceil")},
+      {"aten::ceil", rounding("Ceil")},
       {"aten::clamp", clamp("min", "max")},
       {"aten::clamp_max", clamp("min", "max")},
       {"aten::clamp_min", clamp("min", "max")},
@@ -155,7 +215,7 @@ const Converters& elementwise_converters() {
       {"aten::eq", compare("Equal")},
       {"aten::erf", unary("Erf")},
       {"aten::exp", unary("Exp")},
-      {"aten::floor", unary("Floor")},
+      {"aten::floor", rounding("Floor")},
       {"aten::ge", compare("GreaterOrEqual")},
       {"aten::gt", compare("Greater")},
       {"aten::hardtanh", clamp("min_val", "max_val")},
@@ -172,11 +232,11 @@ const Converters& elementwise_converters() {
       {"aten::minimum", operator_of("Min", {"self", "other"})},
       {"aten::mul", multiply},
       {"aten::ne", compare("Equal", true)},
-      {"aten::neg", unary("Neg")},
-      {"aten::pow", operator_of("Pow", {"self", "exponent"})},
+      {"aten::neg", negate},
+      {"aten::pow", power},
       {"aten::reciprocal", unary("Reciprocal")},
       {"aten::remainder", remainder},
-      {"aten::round", unary("Round")},
+      {"aten::round", rounding("Round")},
       {"aten::rsqrt", reciprocal_root},
       {"aten::rsub", subtract_from},
       {"aten::sign", unary("Sign")},

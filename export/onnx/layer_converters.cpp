@@ -1,5 +1,6 @@
 // Operators of layers: products of matrices, convolutions, pooling, normalisation, embeddings.
 #include <algorithm>
+#include <cmath>
 
 #include "troupe/export/onnx/conversion.h"
 
@@ -34,8 +35,10 @@ void add_batched_product(Conversion& op) {
     if (op.real(factor, 1) == 1) return value;
     return op.graph.add("Mul", {value, op.as(element, factor)});
   };
-  const OnnxValue product = op.graph.add("MatMul", {op["batch1"], op["batch2"]});
-  op.give(op.graph.add("Add", {scaled(op["self"], "beta"), scaled(product, "alpha")}));
+  const OnnxValue product = scaled(op.graph.add("MatMul", {op["batch1"], op["batch2"]}), "alpha");
+  // Whatever self holds, infinity too.
+  if (op.real("beta", 1) == 0) return op.give(product);
+  op.give(op.graph.add("Add", {scaled(op["self"], "beta"), product}));
 }
 
 void einsum(Conversion& op) {
@@ -181,8 +184,16 @@ void group_norm(Conversion& op) {
 
 void embedding(Conversion& op) { op.give(op.graph.add("Gather", {op["weight"], op["indices"]})); }
 
-/// To the result's size.
+/// To the result's size. Where LibTorch was given a factor that is no whole number it goes by that,
+/// and ONNX by the quotient of the sizes.
 void resize(Conversion& op, const OnnxAttributes& attributes) {
+  for (const char* const factors : {"scale_factors", "scales", "scales_h", "scales_w"}) {
+    if (!op.has(factors)) continue;
+    for (const double factor : op.reals(factors)) {
+      if (factor == std::floor(factor)) continue;
+      op.refuse("by a factor that is no whole number: give the size, or recompute_scale_factor");
+    }
+  }
   const char* const input = op.has("input") ? "input" : "self";
   const OnnxValue sizes = op.graph.sizes(op.known(op.result().shape));
   op.give(op.graph.add("Resize", {op[input], "", "", sizes}, attributes));

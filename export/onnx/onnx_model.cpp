@@ -83,6 +83,33 @@ const TracedTensor& tensor_of(const TracedGraph& trace, ValueId id) {
   return std::get<TracedTensor>(trace.values[id]);
 }
 
+/// ONNX allows them for float64, onnxruntime computes them for float32 alone. Source: its
+/// docs/OperatorKernels.md, CPU, of 1.32.
+const std::set<std::string>& without_float64() {
+  static const std::set<std::string> names = {"Acos",
+                                              "Asin",
+                                              "Atan",
+                                              "AveragePool",
+                                              "Conv",
+                                              "ConvTranspose",
+                                              "Cosh",
+                                              "Elu",
+                                              "Erf",
+                                              "GRU",
+                                              "GlobalAveragePool",
+                                              "HardSigmoid",
+                                              "HardSwish",
+                                              "InstanceNormalization",
+                                              "LSTM",
+                                              "RNN",
+                                              "Resize",
+                                              "Selu",
+                                              "Sinh",
+                                              "Softplus",
+                                              "Tan"};
+  return names;
+}
+
 void fill_graph(onnx::GraphProto& to, const TracedGraph& trace, const OnnxInterface& interface) {
   TROUPE_CHECK_EQ(trace.inputs.size(), interface.inputs.size());
   TROUPE_CHECK_EQ(trace.outputs.size(), interface.outputs.size());
@@ -96,11 +123,26 @@ void fill_graph(onnx::GraphProto& to, const TracedGraph& trace, const OnnxInterf
   }
   for (const TracedNode& node : trace.nodes) {
     Conversion conversion(trace, node, graph, names);
+    const int before = to.node_size();
     (*find_converter(node.op))(conversion);
+    const auto* const made = std::get_if<TracedTensor>(&trace.values[node.outputs.at(0)]);
+    if (made == nullptr || made->element != ElementType::float64) continue;
+    for (int i = before; i < to.node_size(); ++i) {
+      if (without_float64().count(to.node(i).op_type()) == 0) continue;
+      conversion.refuse("in float64, for which runtimes lack ONNX's " + to.node(i).op_type());
+    }
   }
   for (std::size_t i = 0; i < trace.outputs.size(); ++i) {
     const TracedTensor& tensor = tensor_of(trace, trace.outputs[i]);
     const auto computed = names.find(trace.outputs[i]);
+    if (computed == names.end() && tensor.weights == nullptr) {
+      throw ConfigError(
+          text("the export to ONNX does not cover what prediction \"", interface.outputs[i],
+               "\" is: its values come from no operator, or "
+               "from a second result of one that is covered for its first alone."),
+          "write that part of the model with other operators (docs/onnx.md lists "
+          "those that are covered), or export with --export-format torchscript.");
+    }
     const OnnxValue value = computed != names.end() ? computed->second : graph.weights(tensor);
     graph.add_named("Identity", value, interface.outputs[i]);
     describe(*to.add_output(), interface.outputs[i], tensor, interface.sizes);

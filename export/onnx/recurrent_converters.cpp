@@ -73,6 +73,8 @@ void convert(Conversion& op, const Cell& cell, const OnnxValues& states) {
   const std::size_t directions = op.flag("bidirectional") ? 2 : 1;
   const auto layers = static_cast<std::size_t>(op.whole("num_layers"));
   const OnnxValues parameters = op.tensors("params");
+  const std::size_t each = op.flag("has_biases") ? 4 : 2;
+  if (parameters.size() != layers * directions * each) op.refuse("with a projection");
   const Size& hidden = op.result(1).shape.back();
   if (op.tensor("input").shape.size() != 3 || !hidden.is_fixed()) op.refuse("without a batch");
   OnnxAttributes attributes = cell.attributes;

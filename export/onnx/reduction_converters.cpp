@@ -116,6 +116,11 @@ void give_top(Conversion& op, const Size& count, const char* largest) {
   for (std::size_t i = first; i < 2; ++i) op.give(found[i], i - first);
 }
 
+void top(Conversion& op) {
+  if (!op.flag("sorted")) op.refuse("in any order: leave sorted on");
+  give_top(op, op.size("k"), "largest");
+}
+
 void sort(Conversion& op) {
   const auto axis = static_cast<std::size_t>(op.axis("dim", op.rank()));
   give_top(op, op.known(op.tensor("self").shape).at(axis), "descending");
@@ -147,7 +152,7 @@ const Converters& reduction_converters() {
       {"aten::sort", sort},
       {"aten::std", [](Conversion& op) { op.give(op.graph.add("Sqrt", {variance(op)})); }},
       {"aten::sum", reduction("ReduceSum")},
-      {"aten::topk", [](Conversion& op) { give_top(op, op.size("k"), "largest"); }},
+      {"aten::topk", top},
       {"aten::var", [](Conversion& op) { op.give(variance(op)); }},
   };
   return table;

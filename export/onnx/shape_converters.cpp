@@ -92,7 +92,12 @@ Size total_of(const Size& a, const Size& b) {
 
 void narrow(Conversion& op) {
   const Size begin = op.size("start");
-  op.give(cut(op, begin, total_of(begin, op.size("length")), op.axis("dim", op.rank())));
+  Size end = total_of(begin, op.size("length"));
+  // Counted from the end, the end itself has no number.
+  const bool to_the_end =
+      begin.is_fixed() && begin.fixed() < 0 && end.is_fixed() && end.fixed() == 0;
+  if (to_the_end) end = Size(std::numeric_limits<std::int64_t>::max());
+  op.give(cut(op, begin, end, op.axis("dim", op.rank())));
 }
 
 void select(Conversion& op) {
@@ -143,19 +148,25 @@ void index(Conversion& op) {
   op.give(op.graph.add("GatherND", {op["self"], tuples}));
 }
 
-void concatenate(Conversion& op) {
+/// The tensors of the list, in the result's type.
+OnnxValues parts_of(Conversion& op) {
+  const ElementType element = op.result().element;
   OnnxValues parts = op.tensors("tensors");
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    const ElementType element = op.result().element;
     if (op.tensor("tensors", i).element != element) parts[i] = op.graph.cast(parts[i], element);
   }
+  return parts;
+}
+
+void concatenate(Conversion& op) {
+  const OnnxValues parts = parts_of(op);
   const std::int64_t axis = op.axis("dim", op.result().shape.size());
   op.give(op.graph.add("Concat", parts, {{"axis", axis}}));
 }
 
 void stack(Conversion& op) {
   const std::int64_t axis = op.axis("dim", op.result().shape.size());
-  OnnxValues parts = op.tensors("tensors");
+  OnnxValues parts = parts_of(op);
   for (OnnxValue& part : parts) {
     part = op.graph.add("Unsqueeze", {part, op.graph.integers({axis})});
   }
@@ -216,6 +227,7 @@ void pad_by_mode(Conversion& op) {
 }
 
 void flip(Conversion& op) {
+  if (op.wholes("dims").empty()) return op.give(op["self"]);
   const Integers axes = op.axes("dims", op.rank());
   const auto all = [&](std::int64_t value) {
     return op.graph.integers(Integers(axes.size(), value));
@@ -232,6 +244,7 @@ Converter triangle(bool upper) {
 }
 
 void pixel_shuffle(Conversion& op) {
+  if (op.rank() != 4) op.refuse("of anything but [B, C, H, W]");
   op.give(op.graph.add("DepthToSpace", {op["self"]},
                        {{"blocksize", op.whole("upscale_factor")}, {"mode", std::string("CRD")}}));
 }

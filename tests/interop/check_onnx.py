@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Checks exported ONNX models as a stranger would: ONNX's checker, and a run by onnxruntime.
 
-Usage: check_onnx.py [--checker] <folder>...
+Usage: check_onnx.py [--checker | --each] <folder>...
 A folder holds model.onnx, and, unless the checker alone is wanted, cases.safetensors with
 "<case>/in/<input>" and "<case>/out/<output>".
 Runs Python's onnxruntime (`./dev test` installs it in build/venv/onnxruntime, whose python3 is to start
 this), or else onnxruntime-node, which is looked for in $TROUPE_ONNXRUNTIME
 (a folder of node_modules) and build/onnxruntime/node_modules:
     npm install --ignore-scripts --prefix build/onnxruntime onnxruntime-node
+With --each it goes on after a folder that differs: a line for each, "<folder>: equal" or how it differs.
 Ends with 0 when all that was run agrees to 1e-5, and says what was skipped; with 77 when neither
 the checker nor a runtime is here.
 """
@@ -119,15 +120,36 @@ def compare(where, expected, got):
     with numpy.errstate(invalid="ignore"):
         off = numpy.abs(expected.astype("float64") - got.astype("float64"))
         off = off / (1 + numpy.abs(expected.astype("float64")))
-    largest = float(numpy.where(same, 0.0, off).max(initial=0.0))
+    off = numpy.where(same, 0.0, off)
+    largest = float(off.max(initial=0.0))
     if not largest <= TOLERANCE:
-        sys.exit(f"check_onnx: {where} is off by {largest}")
+        worst = numpy.argmax(off)  # a NaN is the largest
+        sys.exit(f"check_onnx: {where} is off by {largest}: {got.flat[worst]}, not {expected.flat[worst]}")
     return largest
 
 
+def check(folder, checker, runtime):
+    """The largest difference of a folder's runs, as a part of what is allowed, and their number."""
+    model = folder / "model.onnx"
+    if checker is not None:
+        checker.checker.check_model(checker.load(str(model)), full_check=True)
+    if runtime is None:
+        return 0.0, 0
+    cases = read_cases(folder / "cases.safetensors")
+    outputs = runtime.run(model, [case["in"] for case in cases.values()])
+    largest = 0.0
+    for (name, case), got in zip(cases.items(), outputs):
+        if set(got) != set(case["out"]):
+            sys.exit(f"check_onnx: {folder.name}: outputs {sorted(got)}")
+        for output, expected in case["out"].items():
+            where = f"{folder.name}: case {name}: {output}"
+            largest = max(largest, compare(where, expected, got[output]))
+    return largest, len(cases)
+
+
 def main():
-    checker_alone = sys.argv[1] == "--checker"
-    folders = [pathlib.Path(folder) for folder in sys.argv[1 + checker_alone:]]
+    checker_alone, each = sys.argv[1] == "--checker", sys.argv[1] == "--each"
+    folders = [pathlib.Path(folder) for folder in sys.argv[1 + (checker_alone or each):]]
     checker, runtime = find_checker(), None if checker_alone else find_runtime()
     if checker is None:
         print("check_onnx: SKIPPED: onnx.checker (Debian: python3-onnx)")
@@ -135,22 +157,20 @@ def main():
         print("check_onnx: SKIPPED: a run (pip: onnxruntime, or npm: onnxruntime-node; see this file)")
     if checker is None and runtime is None:
         sys.exit(77)
+    if each:
+        for folder in folders:
+            try:
+                check(folder, checker, runtime)
+                print(f"{folder.name}: equal")
+            except SystemExit as difference:
+                print(f"{folder.name}: {difference}")
+            except Exception as failure:  # the runtime cannot load it, or not run it
+                print(f"{folder.name}: {str(failure).splitlines()[0]}")
+        return
     largest, runs = 0.0, 0
     for folder in folders:
-        model = folder / "model.onnx"
-        if checker is not None:
-            checker.checker.check_model(checker.load(str(model)), full_check=True)
-        if runtime is None:
-            continue
-        cases = read_cases(folder / "cases.safetensors")
-        outputs = runtime.run(model, [case["in"] for case in cases.values()])
-        for (name, case), got in zip(cases.items(), outputs):
-            if set(got) != set(case["out"]):
-                sys.exit(f"check_onnx: {folder.name}: outputs {sorted(got)}")
-            for output, expected in case["out"].items():
-                where = f"{folder.name}: case {name}: {output}"
-                largest = max(largest, compare(where, expected, got[output]))
-            runs += 1
+        off, count = check(folder, checker, runtime)
+        largest, runs = max(largest, off), runs + count
     if checker is not None:
         print(f"check_onnx: {len(folders)} models pass onnx.checker {checker.__version__}")
     if runtime is not None:
