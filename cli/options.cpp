@@ -15,8 +15,8 @@
 #include "troupe/cli/run_main.h"
 #include "troupe/core/error.h"
 #include "troupe/core/heap.h"
-#include "troupe/core/options/run_origin.h"
 #include "troupe/core/log.h"
+#include "troupe/core/options/run_origin.h"
 #include "troupe/core/text.h"
 
 namespace troupe {

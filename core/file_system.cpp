@@ -20,7 +20,7 @@ namespace troupe {
 namespace {
 
 constexpr std::size_t kMaxLockRecord = 4096;  // bytes
-constexpr mode_t kFileMode = 0666;  // less what the umask takes away
+constexpr mode_t kFileMode = 0666;            // less what the umask takes away
 constexpr mode_t kDirectoryMode = 0777;
 constexpr int kDirectoryFlags = O_RDONLY | O_DIRECTORY | O_CLOEXEC;
 
