@@ -61,6 +61,7 @@ find_program(TROUPE_GZIP gzip REQUIRED)
 execute_process(COMMAND ${TROUPE_GZIP} -9nf ${PROJECT_BINARY_DIR}/package/changelog)
 install(FILES ${PROJECT_BINARY_DIR}/package/changelog.gz ${PROJECT_BINARY_DIR}/package/copyright CHANGELOG.md
         DESTINATION ${doc_dir})
+install(DIRECTORY docs/ DESTINATION ${doc_dir}/docs FILES_MATCHING PATTERN "*.md" PATTERN "images/*" PATTERN "site" EXCLUDE)
 include(CPack)
 
 # Everything that is installed, and nothing else: not the tests.

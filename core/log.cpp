@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <mutex>
@@ -46,8 +47,11 @@ spdlog::logger& logger() {
   return *instance;
 }
 
-std::mutex g_status_mutex;
+using Sink = std::function<void(LogLevel, std::string_view)>;
+
+std::mutex g_status_mutex;          // of the next two
 std::vector<std::string> g_status;  // what the terminal shows below the log
+Sink g_sink;                        // empty: stderr
 
 std::mutex g_undone_mutex;
 std::string g_undone;  // run_main, which reads it, knows none of the objects that write it
@@ -78,10 +82,23 @@ void configure_log(LogLevel lowest, const std::string& process_name) {
   set_pattern(logger(), process_name);
 }
 
+void set_log_sink(Sink sink) {
+  const std::lock_guard<std::mutex> lock(g_status_mutex);
+  g_sink = std::move(sink);
+}
+
 void log(LogLevel level, std::string_view message) {
   const std::string line = without_controls(message);
   const auto severity = to_spdlog(level);
   const std::lock_guard<std::mutex> lock(g_status_mutex);
+  if (g_sink) {
+    if (!logger().should_log(severity)) return;
+    try {
+      g_sink(level, line);
+    } catch (...) {  // a log must not end a training
+    }
+    return;
+  }
   const bool shown = !g_status.empty() && logger().should_log(severity);
   const auto terminal = shown ? terminal_size(STDERR_FILENO) : std::nullopt;
   if (terminal) write_bytes(kEraseBelow);

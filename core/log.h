@@ -3,6 +3,7 @@
 // log: set_status_lines in core/terminal.h.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -14,6 +15,12 @@ enum class LogLevel { debug, info, warning, error };
 
 /// Sets the lowest level that is written and the name of this process ("worker/1"; empty: none).
 void configure_log(LogLevel lowest, const std::string& process_name);
+
+/// From now on lines that are written go to `sink` instead of stderr, such as the log of a program
+/// that Troupe is a part of: level and message, without time and name. Empty: to stderr again.
+/// `sink` is called by any thread, by one at a time; it calls nothing of Troupe's, and what it throws
+/// is lost, with the line.
+void set_log_sink(std::function<void(LogLevel level, std::string_view message)> sink);
 
 /// Writes one line; control characters in `message` are replaced, so that it stays one line.
 void log(LogLevel level, std::string_view message);

@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <exception>
 #include <utility>
@@ -34,24 +35,36 @@ namespace {
 
 using Extent = detail::EpochReports::Extent;
 
-/// Of the runs in one thread: signals, the strategy and the state serve one at a time.
+/// Of the runs in one thread, and of the chiefs' in one process: signals, LibTorch's generators, the
+/// strategy and the state serve one at a time. Workers of one group may be threads.
 class OnlyRun {
  public:
-  OnlyRun() {
+  explicit OnlyRun(bool is_chief) : is_chief_(is_chief) {
     if (g_alive) {
       throw ConfigError("a training run was started before the previous one finished.",
                         "call finish() on the first one, or let it be destroyed.");
     }
+    if (is_chief && g_has_chief.exchange(true)) {
+      throw ConfigError("a training run was started while another thread of this process trains: "
+                        "both would draw from the same generators.",
+                        "train one after the other, or each in a process of its own.");
+    }
     g_alive = true;
   }
-  ~OnlyRun() { g_alive = false; }
+  ~OnlyRun() {
+    g_alive = false;
+    if (is_chief_) g_has_chief = false;
+  }
   OnlyRun(const OnlyRun&) = delete;
   OnlyRun& operator=(const OnlyRun&) = delete;
 
  private:
   static thread_local bool g_alive;
+  static std::atomic<bool> g_has_chief;
+  const bool is_chief_;
 };
 thread_local bool OnlyRun::g_alive = false;
+std::atomic<bool> OnlyRun::g_has_chief = false;
 
 enum class Life { running, failed, finished };
 
@@ -151,7 +164,7 @@ class TrainingRun::Impl final : public detail::TrainingEpochs {
     Impl& run_;
   };
 
-  std::optional<OnlyRun> only_{std::in_place};
+  std::optional<OnlyRun> only_;
   const int exceptions_ = std::uncaught_exceptions();
   Strategy& strategy_;
   const Hooks& hooks_;
@@ -173,7 +186,8 @@ class TrainingRun::Impl final : public detail::TrainingEpochs {
 TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& state,
                         const DistributedSplits& data, const TrainOptions& options,
                         Callbacks callbacks)
-    : strategy_(strategy),
+    : only_(std::in_place, strategy.is_chief()),
+      strategy_(strategy),
       hooks_(hooks),
       state_(state),
       data_(data),

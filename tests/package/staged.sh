@@ -13,7 +13,7 @@ skip() { echo "skipped: $1"; }
 rm -rf "$work"
 DESTDIR=$work cmake --install "$build" --prefix /usr >"$work.log"
 lib=$(dirname "$(find "$usr/lib" -name libtroupe_core.a)")
-for file in bin/troupe include/troupe.h share/doc/troupe/copyright share/doc/troupe/changelog.gz; do
+for file in bin/troupe include/troupe.h share/doc/troupe/copyright share/doc/troupe/changelog.gz share/doc/troupe/docs/existing_program.md; do
   [[ -s $usr/$file ]] || fail "$file is not installed"
 done
 for file in pkgconfig/troupe.pc cmake/troupe/troupeConfig.cmake libtroupe_export.a; do

@@ -1,6 +1,10 @@
 #include "troupe/core/log.h"
 
+#include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "tests/support/captured_log.h"
 #include "tests/support/test_prelude.h"
@@ -19,6 +23,26 @@ TEST_SUITE("unit") {
     for (const char c : line.substr(0, line.size() - 1)) {
       CHECK(static_cast<unsigned char>(c) >= 0x20);
     }
+  }
+}
+
+TEST_SUITE("unit") {
+  TEST_CASE("log: a sink has the lines instead of stderr, and may fail") {
+    const troupe::testing::CapturedLog log;
+    std::vector<std::pair<troupe::LogLevel, std::string>> lines;
+    troupe::set_log_sink([&](troupe::LogLevel level, std::string_view message) {
+      lines.emplace_back(level, message);
+      if (message == "full") throw std::runtime_error("no room");
+    });
+    troupe::log_warning("a\nb");
+    troupe::log_debug("below the level");
+    troupe::log_info("full");
+    troupe::set_log_sink({});
+    troupe::log_info("to stderr");
+    REQUIRE(lines.size() == 2);
+    CHECK(lines[0] == std::pair(troupe::LogLevel::warning, std::string("a b")));
+    CHECK(!log.has("a b"));
+    CHECK(log.has("to stderr"));
   }
 }
 

@@ -4,6 +4,8 @@
 #include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
 
 #include "tests/support/captured_log.h"
 #include "tests/support/torch_prelude.h"
@@ -416,6 +418,29 @@ TEST_SUITE("train") {
       CHECK_THROWS_WITH_AS((void)run->train_step(own), doctest::Contains("is not complete"),
                            troupe::ConfigError);
     }
+  }
+
+  TEST_CASE("run: two threads do not train at the same time, but one after the other") {
+    Program first(TinyHooks(10), loop_options());
+    Program second(TinyHooks(10), loop_options());
+    std::string refused;
+    const auto begin_second = [&] {
+      std::thread([&] {
+        try {
+          (void)second.begin();
+        } catch (const troupe::ConfigError& error) {
+          refused = error.cause();
+        }
+      }).join();
+    };
+    {
+      const auto run = first.begin();
+      begin_second();
+      CHECK(refused.find("another thread of this process trains") != std::string::npos);
+    }
+    refused.clear();
+    begin_second();
+    CHECK(refused.empty());
   }
 
   TEST_CASE("run: one at a time, and the next one after finish()") {
