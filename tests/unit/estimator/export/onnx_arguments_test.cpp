@@ -170,7 +170,7 @@ std::vector<Use> activations() {
       {"elu", "alpha", OF(torch::elu(in.x, 0.7)), true},
       {"elu", "a scale", OF(torch::elu(in.x, 0.7, 2))},
       {"feature_dropout", "outside training", OF(torch::feature_dropout(image(in), 0.5, false))},
-      {"gelu", "", OF(torch::gelu(in.x)), true},
+      {"gelu", "", OF(torch::gelu(in.x))},
       {"gelu", "tanh", OF(torch::gelu(in.x, "tanh")), true},
       {"glu", "", OF(torch::glu(in.x, -2))},
       {"hardsigmoid", "", OF(torch::hardsigmoid(in.x)), true},
