@@ -18,8 +18,8 @@ void configure_log(LogLevel lowest, const std::string& process_name);
 
 /// From now on lines that are written go to `sink` instead of stderr, such as the log of a program
 /// that Troupe is a part of: level and message, without time and name. Empty: to stderr again.
-/// `sink` is called by any thread, by one at a time; it calls nothing of Troupe's, and what it throws
-/// is lost, with the line.
+/// `sink` is called by any thread, by one at a time; it calls nothing of Troupe's, and what it
+/// throws is lost, with the line.
 void set_log_sink(std::function<void(LogLevel level, std::string_view message)> sink);
 
 /// Writes one line; control characters in `message` are replaced, so that it stays one line.

@@ -35,8 +35,8 @@ namespace {
 
 using Extent = detail::EpochReports::Extent;
 
-/// Of the runs in one thread, and of the chiefs' in one process: signals, LibTorch's generators, the
-/// strategy and the state serve one at a time. Workers of one group may be threads.
+/// Of the runs in one thread, and of the chiefs' in one process: signals, LibTorch's generators,
+/// the strategy and the state serve one at a time. Workers of one group may be threads.
 class OnlyRun {
  public:
   explicit OnlyRun(bool is_chief) : is_chief_(is_chief) {
@@ -45,9 +45,10 @@ class OnlyRun {
                         "call finish() on the first one, or let it be destroyed.");
     }
     if (is_chief && g_has_chief.exchange(true)) {
-      throw ConfigError("a training run was started while another thread of this process trains: "
-                        "both would draw from the same generators.",
-                        "train one after the other, or each in a process of its own.");
+      throw ConfigError(
+          "a training run was started while another thread of this process trains: "
+          "both would draw from the same generators.",
+          "train one after the other, or each in a process of its own.");
     }
     g_alive = true;
   }
@@ -164,9 +165,9 @@ class TrainingRun::Impl final : public detail::TrainingEpochs {
     Impl& run_;
   };
 
-  std::optional<OnlyRun> only_;
-  const int exceptions_ = std::uncaught_exceptions();
   Strategy& strategy_;
+  std::optional<OnlyRun> only_{std::in_place, strategy_.is_chief()};
+  const int exceptions_ = std::uncaught_exceptions();
   const Hooks& hooks_;
   TrainState& state_;
   const DistributedSplits data_;
@@ -186,8 +187,7 @@ class TrainingRun::Impl final : public detail::TrainingEpochs {
 TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& state,
                         const DistributedSplits& data, const TrainOptions& options,
                         Callbacks callbacks)
-    : only_(std::in_place, strategy.is_chief()),
-      strategy_(strategy),
+    : strategy_(strategy),
       hooks_(hooks),
       state_(state),
       data_(data),
