@@ -48,6 +48,21 @@ class OwnSteps final : public Dataset {
     (void)checked(indices, size());
     return {indices.remainder(per_step_)};
   }
+  /// A replica's share follows one another in one step; in another order a replica would have
+  /// another one's environments.
+  void draw_into(const at::Tensor& indices, const DrawPlace& /*place*/,
+                 std::vector<at::Tensor>& fields) const override {
+    const Span<const std::int64_t> numbers = checked(indices, size());
+    for (std::size_t i = 1; i < numbers.size(); ++i) {
+      if (numbers[i] == numbers[i - 1] + 1 && numbers[i] % per_step_ != 0) continue;
+      throw ConfigError(
+          text("own_steps of ", per_step_,
+               " examples were read in another order than "
+               "theirs, or in batches of another size."),
+          text("set Splits::sampler to sequential(), and --batch-size to ", per_step_, "."));
+    }
+    fields = get(indices);
+  }
 
  private:
   const std::int64_t per_step_;

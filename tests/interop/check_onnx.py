@@ -155,7 +155,7 @@ def main():
         print("check_onnx: SKIPPED: onnx.checker (Debian: python3-onnx)")
     if runtime is None and not checker_alone:
         print("check_onnx: SKIPPED: a run (pip: onnxruntime, or npm: onnxruntime-node; see this file)")
-    if checker is None and runtime is None:
+    if runtime is None and (checker is None or each):
         sys.exit(77)
     if each:
         for folder in folders:

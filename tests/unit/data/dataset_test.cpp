@@ -144,6 +144,14 @@ TEST_SUITE("data") {
     CHECK(steps->size() == 12);
     CHECK(steps->get(torch::tensor({0, 2, 3, 11})).at(0).equal(torch::tensor({0, 2, 0, 2})));
     CHECK_THROWS_AS((void)steps->get(torch::tensor({12})), troupe::DataError);
+    std::vector<at::Tensor> fields;
+    steps->draw_into(torch::tensor({4, 5}), {}, fields);
+    CHECK(fields.at(0).equal(torch::tensor({1, 2})));
+    for (const at::Tensor& shuffled : {torch::tensor({5, 4}), torch::tensor({2, 3})}) {
+      CHECK_THROWS_WITH_AS(steps->draw_into(shuffled, {}, fields),
+                           doctest::Contains("set Splits::sampler to sequential()"),
+                           troupe::ConfigError);
+    }
     for (const auto& [per_step, count] : {std::pair(0, 4), std::pair(3, 0)}) {
       CHECK_THROWS_WITH_AS((void)troupe::own_steps(per_step, count),
                            doctest::Contains("at least 1"), troupe::ConfigError);
