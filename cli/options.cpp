@@ -157,8 +157,7 @@ Outcome complete(Settings& settings, const detail::FlagTable& table, const Given
     outcome.text = detail::print_config_text(shown);
     return outcome;
   }
-  RunOrigin origin{program, name_of(settings.options.mode), {}, std::move(shown)};
-  for (const Member& member : cluster.members) origin.tasks.push_back(member.task);
+  RunOrigin origin{program, name_of(settings.options.mode), std::move(shown)};
   settings.options.train.origin = std::make_shared<const RunOrigin>(std::move(origin));
   outcome.options = std::move(settings.options);
   return outcome;

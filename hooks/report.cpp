@@ -27,9 +27,14 @@ std::string to_line(const Report& report) {
   return line;
 }
 
-nlohmann::ordered_json to_json(const Report& report) {
+nlohmann::ordered_json detail::json_of(const LossValues& values) {
   nlohmann::ordered_json json;
-  for (const auto& [name, value] : report.losses) json[name] = value;
+  for (const auto& [name, value] : values) json[name] = value;
+  return json;
+}
+
+nlohmann::ordered_json to_json(const Report& report) {
+  nlohmann::ordered_json json = detail::json_of(report.losses);
   for (const auto& [name, value] : report.weights) json[name + "/weight"] = number(value);
   for (const MetricValue& metric : report.metrics) json[metric.name] = metric.value;
   for (const MetricValue& metric : report.metrics) {

@@ -33,6 +33,11 @@ struct Report {
 /// infinity and NaN, which JSON lacks, as null.
 [[nodiscard]] nlohmann::ordered_json to_json(const Report& report);
 
+namespace detail {
+/// {"name": value}; null where it is not finite.
+[[nodiscard]] nlohmann::ordered_json json_of(const LossValues& values);
+}  // namespace detail
+
 /// The result of a training run.
 /// Equal on every worker except for the seconds and the reason. If workers go at their own pace
 /// (parameter servers), everything is this worker's own, and the chief alone validates.
@@ -44,6 +49,7 @@ struct History {
   std::optional<Report> train;       // of the last epoch, complete or not
   std::optional<Report> validation;  // the last one
   std::string reason;                // why it ended: "max_steps 600 is reached"
+  LossValues waiting = {};           // by task, as RunControl::waiting()
 };
 
 }  // namespace troupe

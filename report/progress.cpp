@@ -61,10 +61,11 @@ std::string to_line(const Progress& progress) {
                        {"examples", progress.examples},
                        {"losses", json_of(progress.losses)},
                        {"validation", json_of(progress.validation)},
-                       {"validation_step", progress.validation_step}};
+                       {"validation_step", progress.validation_step},
+                       {"waiting", json_of(progress.waiting)}};
   if (progress.learning_rate) line["learning_rate"] = *progress.learning_rate;
   // Many losses or metrics: the numbers that everybody needs are worth more than all of them.
-  for (const char* optional : {"validation", "losses"}) {
+  for (const char* optional : {"waiting", "validation", "losses"}) {
     if (json_line(line).size() < kMostProgressBytes) break;
     line[optional] = json::array();
   }
@@ -93,6 +94,7 @@ std::optional<Progress> progress_from_line(std::string_view line) {
     progress.losses = values_from(read.at("losses"));
     progress.validation = values_from(read.at("validation"));
     progress.validation_step = count_from(read.at("validation_step"));
+    progress.waiting = values_from(read.at("waiting"));
     if (read.contains("learning_rate")) progress.learning_rate = number_from(read["learning_rate"]);
     return progress;
   } catch (const JsonFault&) {  // also for what to_line() does not write

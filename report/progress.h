@@ -36,6 +36,7 @@ struct Progress {
   std::optional<double> learning_rate;
   NamedValues validation;            // the last one
   std::int64_t validation_step = 0;  // after which it took place
+  NamedValues waiting;               // by task: the share of the time; empty: it is not known
 };
 
 /// One line of JSON, without a newline, at most kMostProgressBytes; from a worker to its launcher.

@@ -58,7 +58,8 @@ struct Standing {
   int virtual_replicas = 0;  // shares of a global batch, at any width; 0: one for each replica
   int first_hosted = 0;      // of the virtual replicas, on this worker
   int hosted = 0;
-  bool pin_memory = false;  // as LoaderOptions::pin_memory
+  bool pin_memory = false;              // as LoaderOptions::pin_memory
+  std::vector<std::string> tasks = {};  // of the workers, by rank
 };
 
 /// For what is called between steps. Throws: ConfigError inside a replica's step, where some
@@ -81,6 +82,8 @@ class Strategy {
   /// result, that of the whole step.
   [[nodiscard]] int virtual_replicas() const { return standing_.virtual_replicas; }
   [[nodiscard]] bool is_chief() const { return rank() == 0; }
+  /// What the workers are called, by rank: "chief/0", "worker/1".
+  [[nodiscard]] const std::vector<std::string>& tasks() const { return standing_.tasks; }
 
   /// Default: lockstep. At any other pace, collectives concern this worker alone.
   [[nodiscard]] virtual Pace& pace() { return *lockstep_; }
@@ -154,6 +157,10 @@ class Strategy {
 
   /// Tells the group why this worker fails; best effort, never blocks long, never throws.
   virtual void abort(const std::string& /*reason*/, int /*exit_code*/) noexcept {}
+
+  /// Seconds for which this worker has stood still so far until other workers' values came.
+  /// Default: none.
+  [[nodiscard]] virtual double waited_seconds() const { return 0; }
 
   /// The way of this worker's group from one round to the next; null: a loss ends the group.
   [[nodiscard]] virtual ElasticGroup* elastic() { return nullptr; }

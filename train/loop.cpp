@@ -51,6 +51,7 @@ void summarize(Strategy& strategy, const TrainState& state, const History& histo
   json["epochs"] = history.epochs;
   json["seconds"] = history.seconds;
   json["examples_per_sec"] = rate;
+  if (!history.waiting.empty()) json["waiting"] = detail::json_of(history.waiting);
   json["train"] = or_null(history.train);
   json["validation"] = or_null(history.validation);
   json["test"] = or_null(test);

@@ -61,22 +61,17 @@ RunRecord::RunRecord(Strategy& strategy, const TrainOptions& options)
     : options_(options), origin_(options.origin ? *options.origin : RunOrigin()) {
   if (options.model_dir.empty() || !strategy.is_chief() || !strategy.pace().coordinates()) return;
   journal_.emplace(options.model_dir);
-  tasks_ = origin_.tasks;
-  if (static_cast<int>(tasks_.size()) == strategy.world_size()) return;
-  tasks_.clear();
-  for (int rank = 0; rank < strategy.world_size(); ++rank) tasks_.push_back(text("worker/", rank));
+  tasks_ = strategy.tasks();
 }
 
-void RunRecord::start(const Strategy& strategy, const TrainState& state, std::int64_t last_step) {
+void RunRecord::start(const Strategy& strategy, const TrainState& state, std::int64_t last_step,
+                      const std::string& unit) {
   if (!journal_) return;
   PosixFileSystem(options_.model_dir).create_root();
-  ordered_json fields = {{"step", state.step},
-                         {"program", origin_.program},
-                         {"mode", origin_.mode},
-                         {"strategy", strategy.name()},
-                         {"tasks", tasks_},
-                         {"replicas", strategy.replicas_in_sync()},
-                         {"generation", options_.generation}};
+  ordered_json fields = {{"step", state.step},   {"program", origin_.program},
+                         {"mode", origin_.mode}, {"strategy", strategy.name()},
+                         {"tasks", tasks_},      {"replicas", strategy.replicas_in_sync()},
+                         {"unit", unit},         {"generation", options_.generation}};
   if (last_step != std::numeric_limits<std::int64_t>::max()) fields["total_steps"] = last_step;
   const Machine machine = inspect_machine();
   fields["machine"] = {{"name", machine.name},
@@ -127,7 +122,7 @@ void RunRecord::saved(std::int64_t step, double seconds) {
   }
 }
 
-void RunRecord::ended(std::int64_t step, const std::string& reason, const std::string& facts) {
+void RunRecord::ended(std::int64_t step, const History& history, const std::string& facts) {
   const auto counted = ordered_json::parse(facts, nullptr, /*allow_exceptions=*/false);
   if (counted.is_object() && counted.contains("lost")) {
     for (const auto& line : counted["lost"]) {
@@ -139,7 +134,7 @@ void RunRecord::ended(std::int64_t step, const std::string& reason, const std::s
       }
     }
   }
-  write_end(step, reason, 0);
+  write_end(step, history.reason, 0, history.waiting);
 }
 
 void RunRecord::failed(std::int64_t step) noexcept {
@@ -167,9 +162,12 @@ void RunRecord::left(std::int64_t step, const std::string& how) noexcept {
   write_end(step, how, kExitFailed);
 }
 
-void RunRecord::write_end(std::int64_t step, const std::string& reason, int exit_code) noexcept {
+void RunRecord::write_end(std::int64_t step, const std::string& reason, int exit_code,
+                          const LossValues& waiting) noexcept {
   if (!started_) return;
-  write("end", {{"step", step}, {"reason", reason}, {"exit_code", exit_code}});
+  ordered_json fields = {{"step", step}, {"reason", reason}, {"exit_code", exit_code}};
+  if (!waiting.empty()) fields["waiting"] = json_of(waiting);
+  write("end", fields);
 }
 
 void RunRecord::write(const char* event, const ordered_json& fields) noexcept {

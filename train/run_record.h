@@ -25,14 +25,16 @@ class RunRecord {
   /// Writes on the chief, where it coordinates. `options` outlives it.
   RunRecord(Strategy& strategy, const TrainOptions& options);
 
-  /// Training begins. `last_step`: where it would end. What was saved before follows it.
-  void start(const Strategy& strategy, const TrainState& state, std::int64_t last_step);
+  /// Training begins. `last_step`: where it would end; `unit`: as DistributedDataset::unit(). What
+  /// was saved before follows it.
+  void start(const Strategy& strategy, const TrainState& state, std::int64_t last_step,
+             const std::string& unit);
   /// This worker is the chief from now on, and writes where the last one ended.
   void lead();
   /// Any thread.
   void saved(std::int64_t step, double seconds);
-  /// `facts`: as Pace::facts, which may name lost workers. `reason`: why training ended.
-  void ended(std::int64_t step, const std::string& reason, const std::string& facts = "");
+  /// `facts`: as Pace::facts, which may name lost workers.
+  void ended(std::int64_t step, const History& history, const std::string& facts = "");
   /// The group began another round at this step: who left it and who came, why, and how long it
   /// stood still.
   void changed(std::int64_t step, const GroupChange& change);
@@ -43,7 +45,8 @@ class RunRecord {
 
  private:
   void write(const char* event, const nlohmann::ordered_json& fields) noexcept;
-  void write_end(std::int64_t step, const std::string& reason, int exit_code) noexcept;
+  void write_end(std::int64_t step, const std::string& reason, int exit_code,
+                 const LossValues& waiting = {}) noexcept;
 
   const TrainOptions& options_;
   const RunOrigin origin_;

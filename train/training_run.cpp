@@ -241,7 +241,7 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
   }
   if (!reached) callbacks_.ready(closing_);
   closing_.begin(reached);
-  if (!reached) record_.start(strategy_, state_, limits_->last_step());
+  if (!reached) record_.start(strategy_, state_, limits_->last_step(), data_.train->unit());
   if (strategy.elastic() != nullptr) strategy.elastic()->start();
 }
 
@@ -398,6 +398,7 @@ History TrainingRun::Impl::finish() {
   }
   closing_.finish(*limits_);
   history.reason = closing_.reason(*limits_);
+  history.waiting = closing_.waiting();
   const double rate = static_cast<double>(history.examples) / std::max(history.seconds, 1e-9);
   troupe::log(
       strategy_.is_chief() ? LogLevel::info : LogLevel::debug,
@@ -413,7 +414,7 @@ History TrainingRun::Impl::finish() {
   callbacks_.end(closing_);
   closing_.check_losses();
   strategy_.synchronize_buffers(state_);
-  record_.ended(state_.step, history.reason, strategy_.pace().facts());
+  record_.ended(state_.step, history, strategy_.pace().facts());
   callbacks_.close();
   life_ = Life::finished;
   only_.reset();

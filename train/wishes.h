@@ -2,9 +2,10 @@
 // one decision.
 #pragma once
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <iterator>
+#include <vector>
 
 #include "troupe/core/span.h"
 #include "troupe/core/stop_signal.h"
@@ -28,18 +29,22 @@ struct Wishes {
   int too_few = 0;          // workers are left
 };
 
-/// One small message. Collective: yes. The same answer on every worker.
-[[nodiscard]] inline Wishes agree(Strategy& strategy, const Wishes& mine) {
+/// One small message. `more`: values that travel in it, and become their sums over the workers.
+/// Collective: yes. The same answer on every worker.
+[[nodiscard]] inline Wishes agree(Strategy& strategy, const Wishes& mine, Span<double> more = {}) {
   constexpr int Wishes::*kCounted[] = {
       &Wishes::save,      &Wishes::stop,  &Wishes::loss_not_finite, &Wishes::leaving,
       &Wishes::save_anew, &Wishes::admit, &Wishes::quitting,        &Wishes::voters,
       &Wishes::too_few,   &Wishes::at_end};
   constexpr std::size_t kSignals = std::size(kCounted);  // where they begin
-  std::array<double, kSignals + kStopSignals.size()> votes{};
+  constexpr std::size_t kVotes = kSignals + kStopSignals.size();
+  std::vector<double> votes(kVotes, 0.0);
   for (std::size_t i = 0; i < kSignals; ++i) votes[i] = mine.*kCounted[i];
   for (std::size_t i = 0; i < kStopSignals.size(); ++i)
     votes[kSignals + i] = mine.signal == kStopSignals[i] ? 1 : 0;
+  votes.insert(votes.end(), more.begin(), more.end());
   strategy.sum(Span<double>(votes.data(), votes.size()));
+  std::copy(votes.begin() + kVotes, votes.end(), more.begin());
   Wishes agreed;
   for (std::size_t i = 0; i < kSignals; ++i) agreed.*kCounted[i] = static_cast<int>(votes[i]);
   for (std::size_t i = kStopSignals.size(); i-- > 0;)

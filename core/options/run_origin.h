@@ -15,9 +15,8 @@ struct RunOrigin {
     std::string value;
     std::string source;  // "--batch-size", "TROUPE_BATCH_SIZE", "default"
   };
-  std::string program;             // "mnist"
-  std::string mode;                // as --mode spells it
-  std::vector<std::string> tasks;  // by rank
+  std::string program;  // "mnist"
+  std::string mode;     // as --mode spells it
   std::vector<Setting> settings;
 };
 

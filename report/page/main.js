@@ -65,6 +65,8 @@ class Page {
     const panel = html("div", {class: "panel"}, this.runs.length > 1 ? html("h2", {}, ...this.nameOf(run, index)) : null, html("dl", {class: "facts"}, ...facts));
     if (last && last.end) {
       facts[0].parentNode.append(fact("ended", `${showTime(last.end.time)}: ${asText(last.end.reason)}`, true));
+      const waiting = Object.entries(asObject(last.end.waiting)).filter(([, share]) => isNumber(share));
+      if (waiting.length) facts[0].parentNode.append(fact("waiting for the slowest worker", showShares(waiting), true));
       if (last.end.exit_code !== 0) panel.append(html("p", {class: "notice"}, `exit code ${asText(last.end.exit_code)}`));
     } else if (last) {
       facts[0].parentNode.append(fact("last sign of life", `${showTime(clock.spans[clock.spans.length - 1].end)}; no end was written: it runs, or was killed`, true));
@@ -101,7 +103,8 @@ class Page {
   curve(role, points, index, clock) {
     const several = this.runs.length > 1;
     const byTime = this.axis === "time";
-    return {role, run: index, label: several ? `${this.runs[index].name}: ${role}` : role,
+    const shown = role.replace("epochs", `${asText(this.runs[index].start.unit) || "epoch"}s`);
+    return {role, run: index, label: several ? `${this.runs[index].name}: ${shown}` : shown,
             color: several ? `var(--c${index})` : kRoleColors[role] || "var(--c4)", dash: several && role !== "training" ? kDashes[role] || "4 3" : null,
             spots: role !== "training",
             points: points.map(({step, time, value}) => ({x: byTime ? clock.at(time) : step, y: value, step}))};
@@ -174,10 +177,17 @@ function listen(page) {
   });
 }
 
-function showProgress({activity, step, total_steps, first_step, steps_per_second, examples_per_second}) {
+/** "worker/0 1 %, worker/1 23 %" of [[task, share]]. */
+function showShares(shares) {
+  return shares.map(([task, share]) => `${asText(task)} ${Math.round(100 * share)} %`).join(", ");
+}
+
+function showProgress({activity, step, total_steps, first_step, steps_per_second, examples_per_second, waiting}) {
   const words = [asText(activity), `step ${showCount(step)}${total_steps ? ` of ${showCount(total_steps)}` : ""}`];
   if (examples_per_second > 0) words.push(`${showNumber(Number(examples_per_second.toPrecision(3)))} examples/s`);
   if (steps_per_second > 0 && total_steps > step && step > first_step) words.push(`${showDuration((total_steps - step) / steps_per_second)} left`);
+  const shares = asList(waiting).filter((pair) => Array.isArray(pair) && isNumber(pair[1])).sort((a, b) => b[1] - a[1]);
+  if (shares.length) words.push(`waiting for the slowest worker: ${showShares(shares.slice(0, 1))}`);
   return words.join(" \u00b7 ");
 }
 

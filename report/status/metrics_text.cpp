@@ -94,6 +94,11 @@ std::string metrics_text(const Progress& progress, int workers) {
     out.metric("troupe_validation_step", "gauge", "The step after which it took place.")
         .sample(static_cast<double>(progress.validation_step));
   }
+  if (!progress.waiting.empty()) {
+    out.metric("troupe_waiting_share", "gauge",
+               "The share of the time for which a worker waited for the slowest one of each step.");
+    for (const auto& [task, share] : progress.waiting) out.sample("task", task, share);
+  }
   return out.take();
 }
 

@@ -223,7 +223,8 @@ void OverlappedSum::sum_bucket(const Part& part, std::size_t k, const Summand& s
 /// The buckets that the thread has not reached.
 void OverlappedSum::sum_buckets(const Part& part) {
   const Phase phase = std::exchange(phase_, Phase::idle);
-  std::size_t next = phase == Phase::summing ? thread_.finish() : 0;
+  std::size_t next = 0;
+  if (phase == Phase::summing) next = sum_.waits().during([&] { return thread_.finish(); });
   if (!pass_.in_pieces.empty()) {
     throw ConfigError(text("the gradient of parameter \"", pass_.in_pieces,
                            "\" was added to after its sum over the workers had begun."),

@@ -25,6 +25,15 @@ decltype(auto) named(const Summand& summand, Collective&& collective) try {
 
 }  // namespace
 
+template <class Collective>
+void ReplicaSum::with_engine(const Summand& summand, const char* what, const at::Tensor& flat,
+                             Collective&& collective) {
+  named(summand, [&] {
+    const Traced traced(what, flat.nbytes());
+    waits_.during(collective);
+  });
+}
+
 ReplicaSum::ReplicaSum(ReplicaThreads& threads, TreeCut cut)
     : threads_(threads), cut_(std::move(cut)), flats_(static_cast<std::size_t>(threads.size())) {}
 
@@ -75,10 +84,8 @@ void ReplicaSum::reduce_scatter(int replica, const at::Tensor& flat, const Parts
 
 void ReplicaSum::scatter_over_workers(const at::Tensor& flat, const Parts& parts,
                                       const Summand& summand) {
-  named(summand, [&] {
-    const Traced traced("sum over workers", flat.nbytes());
-    engine_->reduce_scatter(flat, parts_of_workers(parts), summand);
-  });
+  with_engine(summand, "sum over workers", flat,
+              [&] { engine_->reduce_scatter(flat, parts_of_workers(parts), summand); });
 }
 
 void ReplicaSum::all_gather(int replica, const at::Tensor& flat, const Parts& parts,
@@ -96,10 +103,8 @@ void ReplicaSum::all_gather(int replica, const at::Tensor& flat, const Parts& pa
     }
   }
   if (replica == 0 && engine_ != nullptr) {
-    named(summand, [&] {
-      const Traced traced("gather over workers", flat.nbytes());
-      engine_->all_gather(flat, parts_of_workers(parts), summand);
-    });
+    with_engine(summand, "gather over workers", flat,
+                [&] { engine_->all_gather(flat, parts_of_workers(parts), summand); });
   }
   if (here == 1) return;
   threads_.meet(replica, summand.what);
@@ -121,10 +126,7 @@ Parts ReplicaSum::parts_of_workers(const Parts& parts) const {
 
 void ReplicaSum::add_over_workers(const at::Tensor& flat, const Summand& summand) {
   if (engine_ == nullptr) return;
-  named(summand, [&] {
-    const Traced traced("sum over workers", flat.nbytes());
-    engine_->all_reduce(flat, summand);
-  });
+  with_engine(summand, "sum over workers", flat, [&] { engine_->all_reduce(flat, summand); });
 }
 
 void ReplicaSum::copy_first(int replica, const std::vector<NamedTensor>& parameters,

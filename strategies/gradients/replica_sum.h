@@ -14,6 +14,7 @@
 #include "troupe/distributed/group/tree_cut.h"
 #include "troupe/strategies/engines/engine.h"
 #include "troupe/strategies/replica_threads.h"
+#include "troupe/strategies/wait_meter.h"
 
 namespace troupe::detail {
 
@@ -89,6 +90,9 @@ class ReplicaSum {
     return during_backward_ && threads_.size() == 1 && engine_->can_overlap();
   }
   [[nodiscard]] ReplicaThreads& threads() { return threads_; }
+  /// Of the sums over the workers.
+  [[nodiscard]] WaitMeter& waits() { return waits_; }
+  [[nodiscard]] const WaitMeter& waits() const { return waits_; }
 
  private:
   /// The part of the values that this replica adds for all.
@@ -97,6 +101,11 @@ class ReplicaSum {
   void add_part(int replica, const Parts& parts);
   [[nodiscard]] Parts parts_of_workers(const Parts& parts) const;
   void scatter_over_workers(const at::Tensor& flat, const Parts& parts, const Summand& summand);
+  /// Runs a collective of the engine's, whose time counts as a wait. The group tells summands
+  /// apart, and has no words for them: an error says them.
+  template <class Collective>
+  void with_engine(const Summand& summand, const char* what, const at::Tensor& flat,
+                   Collective&& collective);
 
   ReplicaThreads& threads_;
   TreeCut cut_;
@@ -105,6 +114,7 @@ class ReplicaSum {
   // By replica; each writes its own entry before a meeting and reads the others' after it.
   std::vector<at::Tensor> flats_;
   const std::vector<NamedTensor>* first_ = nullptr;  // replica 0's, for the others to copy
+  WaitMeter waits_;
 };
 
 }  // namespace troupe::detail

@@ -163,7 +163,7 @@ class MultiWorker final : public Strategy {
 
   void sum(Span<double> values) override {
     detail::check_between_steps("sum");
-    const auto sums = group_.agree([&] {
+    const auto sums = agree([&] {
       std::vector<double> own(values.begin(), values.end());
       group_.group().all_reduce(Span<double>(own), deadline());
       const auto bytes = as_bytes(Span<const double>(own));
@@ -174,7 +174,7 @@ class MultiWorker final : public Strategy {
 
   [[nodiscard]] std::vector<std::string> gather(const std::string& mine) override {
     detail::check_between_steps("gather");
-    const auto all = group_.agree([&] {
+    const auto all = agree([&] {
       const Span<const char> characters(mine.data(), mine.size());
       nlohmann::json texts = nlohmann::json::array();
       for (const auto& bytes : group_.group().all_gather(as_bytes(characters), deadline())) {
@@ -193,7 +193,7 @@ class MultiWorker final : public Strategy {
       Span<const std::byte> mine) override {
     detail::check_between_steps("gather_to_chief");
     std::vector<std::vector<std::byte>> all;
-    (void)group_.agree([&] {
+    (void)agree([&] {
       all = group_.group().gather(mine);
       return std::vector<std::byte>();
     });
@@ -212,6 +212,7 @@ class MultiWorker final : public Strategy {
   void abort(const std::string& reason, int exit_code) noexcept override {
     group_.abort(reason, exit_code);
   }
+  [[nodiscard]] double waited_seconds() const override { return replicas_.waits().seconds(); }
   [[nodiscard]] ElasticGroup* elastic() override { return group_.is_elastic() ? &group_ : nullptr; }
   void close() override {
     if (engine_) engine_->close();
@@ -228,6 +229,10 @@ class MultiWorker final : public Strategy {
  private:
   [[nodiscard]] Deadline deadline() const {
     return Deadline::in(options_.group.collective_timeout);
+  }
+  [[nodiscard]] std::vector<std::byte> agree(
+      const std::function<std::vector<std::byte>()>& attempt) {
+    return replicas_.waits().during([&] { return group_.agree(attempt); });
   }
   [[nodiscard]] std::unique_ptr<detail::Engine> make_engine() {
     auto engine = detail::make_engine(options_, group_.group());

@@ -73,6 +73,9 @@ class LocalReplicas {
   }
   /// See ReplicaSum::overlaps.
   [[nodiscard]] bool overlaps() const { return sum_.overlaps(); }
+  /// See ReplicaSum::waits.
+  [[nodiscard]] WaitMeter& waits() { return sum_.waits(); }
+  [[nodiscard]] const WaitMeter& waits() const { return sum_.waits(); }
 
   /// Whether a step has thrown while its gradients were on their way: the other workers wait.
   [[nodiscard]] bool has_abandoned_a_sum() const { return updates_.front()->is_abandoned(); }

@@ -8,6 +8,7 @@ Points are read out of the SVG: a path's pixels become values by the positions o
 all agrees, 1 with the differences on stderr, 77 without a browser. Prints what was compared.
 """
 import json
+import math
 import os
 import re
 import sys
@@ -118,7 +119,12 @@ def compare_journal(page, directories):
     check(sorted(int(mark["save"]) for mark in page["saves"]) == saves, "saves: %r" % saves)
     bars = sorted(task for start in of("start") for task in start["tasks"])
     check(sorted(mark["task"] for mark in page["sessions"]) == bars, "a bar per start and task: %r" % bars)
+    for end in [journal[-1] for journal in journals if "waiting" in journal[-1]]:
+        shares = ", ".join("%s %d %%" % (task, math.floor(100 * share + 0.5)) for task, share in end["waiting"].items())
+        check(shares in page["text"], "who waited: %s is not in the text" % shares)
+        compared.append("waiting: " + shares)
     starts = [[event for event in journal if event["event"] == "start"][-1] for journal in journals]
+    check(len(starts) > 1 or "training, %ss" % starts[0]["unit"] in page["text"], "a pass over the data has another name")
     settings = [{one["name"]: one["value"] for one in start["settings"]} for start in starts]
     differing = sorted(name for name in settings[0] if settings[0][name] != settings[-1].get(name))
     marked = sorted(row["cells"][0] for row in page["settings"] if row["differs"])

@@ -163,9 +163,14 @@ TEST_SUITE("status") {
       REQUIRE_FALSE(events["progress"].empty());
       CHECK(events["progress"].back()["step"] == kSteps);
       CHECK(events["end"].size() == 1);
+      return events["progress"].back()["waiting"];
     };
     const TempDir group;
-    check(under_tool({"--workers", "2"}, shown_training(group)), group, "train");
+    const auto waiting =
+        check(under_tool({"--workers", "2"}, shown_training(group)), group, "train");
+    REQUIRE(waiting.size() == 2);
+    CHECK(waiting[1][0] == "worker/1");
+    CHECK(lines_of(group.path() / "run.jsonl").back()["waiting"].size() == 2);
     const TempDir evaluated;
     check(shown_training(evaluated) + Words{"--mode", "train-and-evaluate", "--save-every", "50",
                                             "--throttle-secs", "0", "--eval-steps", "2"},

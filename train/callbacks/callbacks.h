@@ -75,6 +75,10 @@ class RunControl {
   [[nodiscard]] virtual Replica& replica() = 0;
   /// The averages of its weights, which evaluations use; null: none are kept.
   [[nodiscard]] virtual const detail::WeightAverages* averages() const { return nullptr; }
+  /// By task, the share of the time for which each worker waited for the slowest one of each step,
+  /// since the group has the workers that it has. Empty: nobody waits for anybody, or it is not
+  /// known yet.
+  [[nodiscard]] virtual LossValues waiting() const { return {}; }
   /// Training ends after the present step's actions, on all workers, with a save. `reason` is
   /// logged: "the loss has not decreased for 500 steps".
   virtual void request_stop(const std::string& reason) = 0;

@@ -45,7 +45,7 @@ void ProgressReporter::ready(RunControl& run) {
   tell();
 }
 
-void ProgressReporter::after_step(const StepReport& report, RunControl& /*run*/) {
+void ProgressReporter::after_step(const StepReport& report, RunControl& run) {
   progress_.activity = Progress::Activity::training;
   progress_.step = report.step;
   progress_.epoch = report.epoch;
@@ -54,6 +54,7 @@ void ProgressReporter::after_step(const StepReport& report, RunControl& /*run*/)
   progress_.learning_rate = report.learning_rate;
   const auto now = clock_.now();
   if (now - told_at_ < kTellInterval && report.step != progress_.total_steps) return;
+  progress_.waiting = run.waiting();
   sample(now);
   tell();
 }

@@ -1,8 +1,10 @@
 #include "troupe/data/examples.h"
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/torch_prelude.h"
@@ -219,6 +221,30 @@ TEST_SUITE("data") {
     CHECK(alone->get(torch::tensor({2, 1})).at(0).equal(torch::tensor({{4, 5}, {2, 3}})));
     CHECK(
         says(refusal([] { (void)troupe::from_torch_data(Endless()); }), "does not know its size"));
+  }
+
+  TEST_CASE("examples: a data set of torch::data is read by one thread at a time") {
+    struct Alone : torch::data::datasets::Dataset<Alone> {
+      torch::data::Example<> get(std::size_t i) override {
+        const bool alone = !inside->exchange(true);
+        const at::Tensor number = torch::tensor(static_cast<double>(alone ? i : -1));
+        inside->store(false);
+        return {number, number};
+      }
+      [[nodiscard]] c10::optional<std::size_t> size() const override { return 64; }
+      std::shared_ptr<std::atomic<bool>> inside = std::make_shared<std::atomic<bool>>(false);
+    };
+    const auto set = troupe::from_torch_data(Alone());
+    const at::Tensor all = torch::arange(64);
+    std::vector<at::Tensor> read(4);
+    std::vector<std::thread> threads;
+    for (at::Tensor& own : read) {
+      threads.emplace_back([&] {
+        for (int i = 0; i < 20; ++i) own = set->get(all).at(0);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const at::Tensor& own : read) CHECK(own.equal(all.to(torch::kFloat)));
   }
 
   TEST_CASE("examples: a transform changes one after the other, in parts and on top of another") {

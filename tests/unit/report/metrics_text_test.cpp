@@ -41,6 +41,7 @@ Progress some_progress() {
   progress.learning_rate = 0.03;
   progress.validation = {{"accuracy", 0.9795}};
   progress.validation_step = 938;
+  progress.waiting = {{"chief/0", 0.01}, {"worker/1", 0.25}};
   return progress;
 }
 
@@ -65,7 +66,9 @@ TEST_SUITE("status") {
     CHECK(found["troupe_learning_rate"] == "0.03");
     CHECK(found["troupe_validation{name=\"accuracy\"}"] == "0.9795");
     CHECK(found["troupe_validation_step"] == "938");
-    CHECK(found.size() == 18);
+    CHECK(found["troupe_waiting_share{task=\"chief/0\"}"] == "0.01");
+    CHECK(found["troupe_waiting_share{task=\"worker/1\"}"] == "0.25");
+    CHECK(found.size() == 20);
   }
 
   TEST_CASE("metrics: what is not known yet has no line, and help and type come before samples") {

@@ -29,6 +29,7 @@ Progress some_progress() {
   progress.learning_rate = 0.001;
   progress.validation = {{"accuracy", 0.958}};
   progress.validation_step = 157;
+  progress.waiting = {{"chief/0", 0.25}, {"worker/1", 0}};
   return progress;
 }
 
@@ -58,6 +59,7 @@ TEST_SUITE("report") {
     CHECK(read->learning_rate == 0.001);
     CHECK(read->validation == some_progress().validation);
     CHECK(read->validation_step == 157);
+    CHECK(read->waiting == some_progress().waiting);
     CHECK(to_line(*read) == to_line(some_progress()));
   }
 

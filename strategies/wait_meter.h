@@ -1,0 +1,43 @@
+// WaitMeter: for how long a worker has stood still until other workers' values came.
+//
+// Thread rule: one thread, the one that made it. What another thread waits for is no wait of the
+// worker's until this one asks for it; there during() only calls.
+#pragma once
+
+#include <cstdint>
+#include <thread>
+
+#include "troupe/core/trace.h"
+
+namespace troupe::detail {
+
+class WaitMeter {
+ public:
+  /// Calls `wait`, and counts how long it takes, also where it throws.
+  template <class Wait>
+  decltype(auto) during(Wait&& wait) {
+    const Counted counted(std::this_thread::get_id() == owner_ ? this : nullptr);
+    return wait();
+  }
+  [[nodiscard]] double seconds() const { return static_cast<double>(nanoseconds_) / 1e9; }
+
+ private:
+  class Counted {
+   public:
+    explicit Counted(WaitMeter* meter) : meter_(meter) {}
+    ~Counted() {
+      if (meter_ != nullptr) meter_->nanoseconds_ += trace_time() - begin_;
+    }
+    Counted(const Counted&) = delete;
+    Counted& operator=(const Counted&) = delete;
+
+   private:
+    WaitMeter* const meter_;
+    const std::int64_t begin_ = trace_time();
+  };
+
+  const std::thread::id owner_ = std::this_thread::get_id();
+  std::int64_t nanoseconds_ = 0;
+};
+
+}  // namespace troupe::detail

@@ -1,0 +1,101 @@
+// Who waits for whom: the shares that a run reports, on every strategy whose workers take each step
+// together.
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/support/eventually.h"
+#include "tests/support/torch_prelude.h"
+#include "tests/unit/strategies/strategy_runs.h"
+#include "troupe/strategies/wait_meter.h"
+
+namespace waiting_test {
+
+using namespace troupe::testing;  // NOLINT
+
+namespace {
+
+/// Its steps take long, or not.
+class PacedHooks final : public TinyHooks {
+ public:
+  explicit PacedHooks(std::chrono::milliseconds step) : TinyHooks(24), step_(step) {}
+  [[nodiscard]] troupe::StepResult train_step(troupe::Replica& replica,
+                                              const troupe::Batch& batch) const override {
+    take_time(step_);
+    return TinyHooks::train_step(replica, batch);
+  }
+
+ private:
+  std::chrono::milliseconds step_;
+};
+
+/// What each worker reports after ten steps of two workers, of which worker 1 is slow.
+std::vector<troupe::LossValues> waiting_of_two(const ChangeOptions& change) {
+  return on_workers(
+      2,
+      [](troupe::Strategy& strategy) {
+        const PacedHooks hooks(std::chrono::milliseconds(strategy.rank() == 1 ? 20 : 0));
+        const troupe::TrainOptions options = quiet_options(10, 8);
+        auto state = strategy.create_state(hooks, options.seed);
+        const auto data = strategy.distribute(hooks.create_datasets(), options.batches());
+        auto history = troupe::train(strategy, hooks, state, data, options);
+        strategy.close();
+        return history.waiting;
+      },
+      change);
+}
+
+}  // namespace
+
+TEST_SUITE("train") {
+  TEST_CASE("waiting: the fast worker waits for the slow one, whatever brings the values") {
+    using troupe::StrategyOptions;
+    const std::vector<std::pair<const char*, ChangeOptions>> ways = {
+        {"native", nullptr},
+        {"overlap",
+         [](StrategyOptions& options) { options.buckets.overlap = troupe::Overlap::on; }},
+        {"bf16",
+         [](StrategyOptions& options) { options.compress = troupe::Compression::bfloat16; }},
+        {"sharded", [](StrategyOptions& options) { options.shard_optimizer = true; }},
+        {"virtual", [](StrategyOptions& options) { options.virtual_replicas = 4; }},
+        {"2 x 2", [](StrategyOptions& options) {
+           options.devices = {"cpu", "cpu"};
+         }}};
+    for (const auto& [name, change] : ways) {
+      CAPTURE(name);
+      const auto waiting = waiting_of_two(change);
+      for (const troupe::LossValues& shares : waiting) {
+        REQUIRE(shares.size() == 2);
+        CHECK(shares[0].first == "worker/0");
+        CHECK(shares[0].second > 0.4);
+        CHECK(shares[1].second < shares[0].second / 2);
+      }
+    }
+  }
+
+  TEST_CASE("waiting: a run of one process reports none") {
+    const TinyHooks hooks(24);
+    const auto strategy = troupe::make_one_device({});
+    auto state = strategy->create_state(hooks, 1);
+    const troupe::TrainOptions options = quiet_options(3);
+    const auto data = strategy->distribute(hooks.create_datasets(), options.batches());
+    CHECK(troupe::train(*strategy, hooks, state, data, options).waiting.empty());
+  }
+
+  TEST_CASE("waiting: what another thread waits for is not the worker's, and what throws counts") {
+    troupe::detail::WaitMeter meter;
+    std::thread([&] { meter.during([] { take_time(std::chrono::milliseconds(20)); }); }).join();
+    CHECK(meter.seconds() == 0);
+    CHECK_THROWS_AS(meter.during([] {
+      take_time(std::chrono::milliseconds(20));
+      throw std::runtime_error("lost");
+    }),
+                    std::runtime_error);
+    CHECK(meter.seconds() >= 0.02);
+  }
+}
+
+}  // namespace waiting_test
