@@ -68,7 +68,8 @@ class RunsTable {
       dot.style.setProperty("--dot", index >= 0 ? `var(--c${index})` : "transparent");
       return html("tr", {}, html("td", {}, box, dot), ...this.columns.map((column) => {
         const value = column.of(run);
-        return html("td", {class: column.kind}, value === null ? "\u2013" : (column.show || String)(value));
+        const shown = value === null ? "\u2013" : (column.show || String)(value);
+        return html("td", {class: column.kind, title: column.kind ? null : shown}, shown);
       }));
     });
     const place = this.folder ? `of ${this.folder}; ` : "";

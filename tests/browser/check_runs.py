@@ -22,6 +22,7 @@ return {heads: cells(document.querySelector(".runs thead tr")), rows: [...docume
         ticks: [...document.querySelectorAll(".runs tbody input")].map((box) => [box.checked, box.disabled]),
         curves: document.querySelectorAll("svg[data-chart=loss] path[data-role=validation]").length,
         summaries: document.querySelectorAll("#summary .panel").length, title: document.title,
+        tallest: Math.max(...[...document.querySelectorAll(".runs tbody tr")].map((row) => row.offsetHeight)),
         width: document.documentElement.scrollWidth, window: window.innerWidth};
 """
 failures = []
@@ -47,7 +48,7 @@ def make_run(folder, run):
     start = {"event": "start", "time": 1000 + run, "step": 0, "program": "mnist", "mode": "train", "strategy": "mirrored",
              "tasks": ["worker/0"], "settings": [{"name": name, "value": value, "source": "command line"} for name, value in settings],
              "metrics": [{"name": "accuracy", "better": "higher"}], "parameters": []}
-    end = {"event": "end", "time": 1060 + 2 * run, "step": 500, "reason": "5 epochs", "exit_code": 0}
+    end = {"event": "end", "time": 1060 + 2 * run, "step": 500, "reason": "the data has ended: epochs = 5, step = 500", "exit_code": 0}
     with open(os.path.join(folder, "run.jsonl"), "w") as file:
         for event in (start, end):
             file.write(json.dumps(event) + "\n")
@@ -117,6 +118,7 @@ def main(troupe, picture):
             browser.resize(width, 900)
             sizes = browser.run(READ)
             check(sizes["width"] <= sizes["window"], "%d px: the page is %d px wide" % (width, sizes["width"]))
+            check(sizes["tallest"] < 40, "%d px: a row is %d px tall, as if of several lines" % (width, sizes["tallest"]))
             if picture and width == 1280:
                 with open(picture, "wb") as file:
                     file.write(browser.screenshot())
