@@ -1,5 +1,6 @@
 #include "troupe/data/formats/csv.h"
 
+#include <algorithm>
 #include <boost/algorithm/string/replace.hpp>
 #include <cstdint>
 #include <string>
@@ -102,6 +103,35 @@ TEST_SUITE("data") {
     REQUIRE(table.rows == 200);
     for (std::int64_t i = 0; i < 200; ++i) {
       CHECK(std::get<Numbers>(table.fields[2])[static_cast<std::size_t>(i)] == i);
+    }
+  }
+
+  TEST_CASE("csv: lines of every kind, by turns, wherever a piece of the file ends") {
+    const std::vector<std::string> kinds = {"7,,2,apple,1\n",
+                                            "7,,2,apple,1\r\n",
+                                            "\n 7 ,\t, 2,apple ,1\n",
+                                            "7,\"a, b\n\",2,\"apple\",1\n",
+                                            "7,\"\"\"\",2,apple,1\r\n\r\n",
+                                            "7," + std::string(100, ' ') + ",2,apple,1\n"};
+    for (std::size_t shift = 0; shift < 8; ++shift) {
+      std::string content = "id,note,width,kind,height\n";
+      std::int64_t rows = 0;
+      for (; content.size() < 200'000; ++rows)
+        content += kinds[(static_cast<std::size_t>(rows) * 7 + shift) % kinds.size()];
+      content += "7,x,2,apple,1";  // the last has no end
+      const CsvTable table = read(content);
+      CHECK(table.rows == rows + 1);
+      Reals expected;
+      for (std::int64_t row = 0; row <= rows; ++row) expected.insert(expected.end(), {1, 2});
+      CHECK(std::get<Reals>(table.fields[0]) == expected);
+      try {
+        (void)read(content + "\n7,x,two,apple,1\n");
+        CHECK(false);
+      } catch (const troupe::DataError& error) {  // lines were counted, those in values too
+        const auto lines = std::count(content.begin(), content.end(), '\n') + 2;
+        CHECK(std::string(error.what()).find("line " + std::to_string(lines) + " has width") !=
+              std::string::npos);
+      }
     }
   }
 
