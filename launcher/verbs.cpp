@@ -91,7 +91,7 @@ const std::vector<Verb>& verbs() {
       {"new", "write the folder of a training program, ready to build", new_project_help, run_new},
       {"run", "start the workers of a program, on this machine or on several", launch_help,
        run_group},
-      {"report", "write one HTML file that shows a run, or two side by side", report_help,
+      {"report", "write one HTML file that shows a run, or compares several", report_help,
        write_report},
       {"secret", "make the secret of a job on several machines", secret_help, make_secret},
       {"doctor", "say what this machine is ready for", doctor_help, run_doctor},

@@ -8,13 +8,20 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "troupe/data/loader.h"
 #include "troupe/strategies/train_state.h"
 
 namespace troupe {
+
+namespace detail {
+class WaitMeter;
+}  // namespace detail
 
 /// The base class is lockstep: all workers take the same steps together, one update each, at the
 /// same place in the data. A different pace overrides everything.
@@ -30,14 +37,22 @@ class Pace {
     bool ends_by_place = true;  // the place in the data is the same everywhere
   };
 
-  /// `workers` take each step together.
-  explicit Pace(int workers = 1) : workers_(workers) {}
+  /// `tasks`: the workers of the group, by rank. `waits`: of this worker for the others; null:
+  /// none.
+  explicit Pace(std::vector<std::string> tasks = {"worker/0"},
+                std::shared_ptr<const detail::WaitMeter> waits = nullptr)
+      : tasks_(std::move(tasks)), waits_(std::move(waits)) {}
   virtual ~Pace() = default;
+
+  /// "chief/0", "worker/1"
+  [[nodiscard]] const std::vector<std::string>& tasks() const { return tasks_; }
+  /// For how long this worker has stood still so far until values of the others came.
+  [[nodiscard]] double waited_seconds() const;
 
   /// Whether this worker saves, validates, tests and decides when training ends.
   [[nodiscard]] virtual bool coordinates() const { return true; }
   /// Workers whose own state a checkpoint holds and whose losses Strategy::reduce adds.
-  [[nodiscard]] virtual int voices() const { return workers_; }
+  [[nodiscard]] virtual int voices() const { return static_cast<int>(tasks_.size()); }
   [[nodiscard]] virtual Counts counts(const DistributedDataset& train) const {
     return {1, train.steps_per_epoch(), true};
   }
@@ -73,7 +88,8 @@ class Pace {
   [[nodiscard]] virtual std::string facts() const { return ""; }
 
  private:
-  int workers_;
+  std::vector<std::string> tasks_;
+  std::shared_ptr<const detail::WaitMeter> waits_;
 };
 
 }  // namespace troupe

@@ -13,6 +13,7 @@
 #include "troupe/strategies/pace.h"
 #include "troupe/strategies/sharing_failure.h"
 #include "troupe/strategies/tensor_sums.h"
+#include "troupe/strategies/wait_meter.h"
 
 namespace troupe {
 namespace {
@@ -51,10 +52,16 @@ void detail::check_between_steps(const char* call) {
                     "up there; or call it after strategy.run() has returned.");
 }
 
+double Pace::waited_seconds() const { return waits_ ? waits_->seconds() : 0; }
+
+Strategy::Strategy(const detail::Standing& standing)
+    : waits_(std::make_shared<detail::WaitMeter>()), lockstep_(std::make_shared<Pace>()) {
+  stand(standing);
+}
+
 void Strategy::stand(const detail::Standing& standing) {
   standing_ = standing;
-  if (!lockstep_) lockstep_ = std::make_shared<Pace>();
-  *lockstep_ = Pace(standing.world_size);  // whoever holds it sees the new group
+  *lockstep_ = Pace(standing.tasks, waits_);  // whoever holds it sees the new group
   *hosted_ = {standing.first_hosted, standing.hosted};
 }
 

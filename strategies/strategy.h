@@ -47,6 +47,7 @@ struct DistributedSplits {
 };
 
 namespace detail {
+class WaitMeter;
 
 /// What is fixed when a strategy is constructed, or an elastic group's next round begins.
 struct Standing {
@@ -70,7 +71,7 @@ void check_between_steps(const char* call);
 
 class Strategy {
  public:
-  explicit Strategy(const detail::Standing& standing) { stand(standing); }
+  explicit Strategy(const detail::Standing& standing);
   virtual ~Strategy() = default;
 
   [[nodiscard]] const char* name() const { return standing_.name; }
@@ -82,8 +83,6 @@ class Strategy {
   /// result, that of the whole step.
   [[nodiscard]] int virtual_replicas() const { return standing_.virtual_replicas; }
   [[nodiscard]] bool is_chief() const { return rank() == 0; }
-  /// What the workers are called, by rank: "chief/0", "worker/1".
-  [[nodiscard]] const std::vector<std::string>& tasks() const { return standing_.tasks; }
 
   /// Default: lockstep. At any other pace, collectives concern this worker alone.
   [[nodiscard]] virtual Pace& pace() { return *lockstep_; }
@@ -158,10 +157,6 @@ class Strategy {
   /// Tells the group why this worker fails; best effort, never blocks long, never throws.
   virtual void abort(const std::string& /*reason*/, int /*exit_code*/) noexcept {}
 
-  /// Seconds for which this worker has stood still so far until other workers' values came.
-  /// Default: none.
-  [[nodiscard]] virtual double waited_seconds() const { return 0; }
-
   /// The way of this worker's group from one round to the next; null: a loss ends the group.
   [[nodiscard]] virtual ElasticGroup* elastic() { return nullptr; }
 
@@ -173,6 +168,8 @@ class Strategy {
   void stand(const detail::Standing& standing);
   /// Of the virtual replicas, as data is read for them.
   const std::shared_ptr<detail::ReplicaRange> hosted_ = std::make_shared<detail::ReplicaRange>();
+  /// Of this worker for the others.
+  const std::shared_ptr<detail::WaitMeter> waits_;
 
  private:
   detail::Standing standing_;

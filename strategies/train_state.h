@@ -40,6 +40,9 @@ struct TrainState {
   // The learning rates of create_model by optimiser and parameter group, if a schedule changes
   // them: the optimisers then have those of the present step. Empty: no schedule.
   std::vector<std::vector<double>> base_rates;
+  /// The options of each optimiser as create_model made them, JSON, by name; empty: no checkpoint
+  /// is kept, so nobody asks.
+  std::map<std::string, std::string> made_options;
   detail::PlateauState plateau;
   std::map<std::string, double> kept;  // numbers of the user's loop; any value, names in UTF-8
   std::optional<detail::WeightAverages> averages;  // unset: none are kept

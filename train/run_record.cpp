@@ -61,7 +61,7 @@ RunRecord::RunRecord(Strategy& strategy, const TrainOptions& options)
     : options_(options), origin_(options.origin ? *options.origin : RunOrigin()) {
   if (options.model_dir.empty() || !strategy.is_chief() || !strategy.pace().coordinates()) return;
   journal_.emplace(options.model_dir);
-  tasks_ = strategy.tasks();
+  tasks_ = strategy.pace().tasks();
 }
 
 void RunRecord::start(const Strategy& strategy, const TrainState& state, std::int64_t last_step,

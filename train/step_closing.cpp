@@ -161,37 +161,10 @@ Wishes StepClosing::wishes(const Boundary& at) {
   return mine;
 }
 
-Wishes StepClosing::meet(const Wishes& mine) {
-  const std::vector<std::string>& tasks = strategy_.tasks();
-  if (tasks.size() < 2 || strategy_.pace().voices() != strategy_.world_size())
-    return agree(strategy_, mine);
-  if (!stragglers_ || stragglers_->tasks() != tasks) {  // the group is another one
-    stragglers_.emplace(tasks);
-    met_at_ = 0;
-  }
-  std::vector<double> busy(tasks.size(), 0.0);
-  const double elapsed = static_cast<double>(trace_time() - met_at_) / 1e9;
-  if (met_at_ != 0) {
-    busy[static_cast<std::size_t>(strategy_.rank())] =
-        elapsed - (strategy_.waited_seconds() - waited_);
-  }
-  const Wishes agreed = agree(strategy_, mine, Span<double>(busy.data(), busy.size()));
-  const std::int64_t now = trace_time();
-  if (met_at_ != 0 && strategy_.tasks() == stragglers_->tasks()) {
-    stragglers_->add(Span<const double>(busy.data(), busy.size()),
-                     static_cast<double>(now - met_at_) / 1e9);
-    const std::string warning = stragglers_->take_warning();
-    if (!warning.empty() && strategy_.is_chief()) log_warning(warning);
-  }
-  met_at_ = now;
-  waited_ = strategy_.waited_seconds();
-  return agreed;
-}
-
 void StepClosing::close(const Boundary& at) {
   const Traced traced("boundary");
   const Wishes mine = wishes(at);
-  const Wishes agreed = meet(mine);
+  const Wishes agreed = meeting_.agree(mine);
   carry_out(at, agreed);
   if (over_) return;
   if (mine.quitting > 0) early_end_.leave(*checkpoints_);
@@ -287,9 +260,6 @@ void StepClosing::release() {
     early_end_.save(*checkpoints_, Checkpointer::Save::last);
   if (checkpoints_) checkpoints_->finish();
   checkpoints_.reset();
-  const LossValues shares = waiting();
-  if (strategy_.is_chief() && !shares.empty())
-    log_info("waiting for the slowest worker of each step: ", to_line(shares), " of the time");
   held_signal_.reset();
 }
 

@@ -19,7 +19,7 @@
 #include "troupe/train/checkpoint/checkpointer.h"
 #include "troupe/train/early_end.h"
 #include "troupe/train/loss_watch.h"
-#include "troupe/train/straggler_watch.h"
+#include "troupe/train/step_meeting.h"
 #include "troupe/train/wishes.h"
 
 namespace troupe::detail {
@@ -112,13 +112,9 @@ class StepClosing final : public RunControl {
     return state_.averages ? &*state_.averages : nullptr;
   }
   void request_stop(const std::string& reason) override;
-  [[nodiscard]] LossValues waiting() const override {
-    return stragglers_ ? stragglers_->waiting() : LossValues();
-  }
+  [[nodiscard]] LossValues waiting() const override { return meeting_.waiting(); }
 
  private:
-  /// The wishes of all, and how long each was at work since they last met.
-  [[nodiscard]] Wishes meet(const Wishes& mine);
   [[nodiscard]] Wishes wishes(const Boundary& at);
   void carry_out(const Boundary& at, const Wishes& agreed);
   void await_chief_stop();
@@ -126,13 +122,11 @@ class StepClosing final : public RunControl {
   Strategy& strategy_;
   TrainState& state_;
   const TrainOptions& options_;
+  StepMeeting meeting_{strategy_};
   Admission admission_{strategy_, state_};
   const EarlyEnd early_end_{strategy_, state_, options_};
   std::optional<Checkpointer> checkpoints_;
   std::optional<LossWatch> watch_;
-  std::optional<StragglerWatch> stragglers_;  // where workers take each step together
-  std::int64_t met_at_ = 0;                   // nanoseconds, as trace_time(); 0: they have not met
-  double waited_ = 0;                         // Strategy::waited_seconds() then
   /// Beside parameter servers, of a worker that is not the chief: it has nothing to save, but
   /// without its part of the step under way the chief would save another state.
   std::optional<StopSignal> held_signal_;

@@ -77,20 +77,20 @@ std::vector<std::pair<std::string, double>> StragglerWatch::waiting() const {
 }
 
 std::string to_line(const std::vector<std::pair<std::string, double>>& waiting) {
-  std::string line;
+  if (waiting.empty()) return "";
+  std::string line = "; waiting for the slowest worker: ";
   if (waiting.size() <= kNamed) {
-    for (const auto& [task, share] : waiting)
-      line += text(line.empty() ? "" : ", ", task, " ", percent(share));
-    return line;
+    for (const auto& [task, share] : waiting) line += text(task, " ", percent(share), ", ");
+    return line.substr(0, line.size() - 2) + " of the time";
   }
   const auto [least, most] =
       std::minmax_element(waiting.begin(), waiting.end(),
                           [](const auto& a, const auto& b) { return a.second < b.second; });
   double sum = 0;
   for (const auto& [task, share] : waiting) sum += share;
-  return text(least->first, " ", percent(least->second), " (least), ", most->first, " ",
-              percent(most->second), " (most), mean ",
-              percent(sum / static_cast<double>(waiting.size())));
+  return text(line, least->first, " ", percent(least->second), " (least), ", most->first, " ",
+              percent(most->second), " (most), ",
+              percent(sum / static_cast<double>(waiting.size())), " of the time (mean)");
 }
 
 }  // namespace troupe::detail

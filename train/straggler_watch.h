@@ -44,7 +44,8 @@ class StragglerWatch {
   std::string warning_;
 };
 
-/// "worker/0 1 %, worker/1 23 %"; of more than eight workers the most, the least and the mean.
+/// "; waiting for the slowest worker: worker/0 1 %, worker/1 23 % of the time"; of more than eight
+/// workers the least, the most and the mean; empty where nothing is known.
 [[nodiscard]] std::string to_line(const std::vector<std::pair<std::string, double>>& waiting);
 
 }  // namespace troupe::detail

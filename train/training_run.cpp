@@ -400,10 +400,10 @@ History TrainingRun::Impl::finish() {
   history.reason = closing_.reason(*limits_);
   history.waiting = closing_.waiting();
   const double rate = static_cast<double>(history.examples) / std::max(history.seconds, 1e-9);
-  troupe::log(
-      strategy_.is_chief() ? LogLevel::info : LogLevel::debug,
-      text("training ends at step ", state_.step, ": ", history.reason, " (", history.examples,
-           " examples in ", history.seconds, " s, ", std::lround(rate), " examples/sec)"));
+  troupe::log(strategy_.is_chief() ? LogLevel::info : LogLevel::debug,
+              text("training ends at step ", state_.step, ": ", history.reason, " (",
+                   history.examples, " examples in ", history.seconds, " s, ", std::lround(rate),
+                   " examples/sec)", detail::to_line(history.waiting)));
   if (history.steps == 0) {
     log_warning(state_.step == 0 ? "training took no step."
                                  : "nothing to train: raise --max-steps or --epochs, or use "

@@ -75,6 +75,12 @@ struct Cluster {
   std::string origin = "local";  // where this came from, for messages: "TF_CONFIG", "torchrun", ...
 
   [[nodiscard]] int world_size() const { return static_cast<int>(members.size()); }
+  /// The workers', by rank.
+  [[nodiscard]] std::vector<std::string> tasks() const {
+    std::vector<std::string> all;
+    for (const Member& one : members) all.push_back(one.task);
+    return all;
+  }
   [[nodiscard]] const Member& member(int of_rank) const {
     return members[static_cast<std::size_t>(of_rank)];
   }

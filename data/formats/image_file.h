@@ -30,7 +30,7 @@ struct Image {
 
 /// Reads a JPEG or PNG file; the content tells which, not the name. The bytes are those that Pillow
 /// gives by ImageOps.exif_transpose(image).convert("RGB") or "L": upright by EXIF's orientation,
-/// grey by ITU-R BT.601, without what is transparent; gamma and colour profiles are not applied.
+/// grey by ITU-R BT.601, without alpha, blended with nothing; gamma and profiles are not applied.
 /// Of 16 bits the upper 8 are taken, as OpenCV does.
 /// Shapes: `channels` is 3 or 1.
 /// Throws: DataError naming the path, what was found and what to do, if the file is missing, not

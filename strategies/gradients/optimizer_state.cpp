@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include "troupe/core/failure.h"
@@ -55,42 +56,84 @@ class FieldWriter final : public FieldVisitor {
 
 using TensorsByName = std::map<std::string, at::Tensor>;
 
-/// Out of a description: options, where the log says which of the present ones differ, or with
-/// `take_tensor` the state of a parameter.
-class FieldReader final : public FieldVisitor {
+template <class Number>
+Number number_of(const json& saved) {
+  if constexpr (std::is_same_v<Number, double>) {
+    if (saved.is_string()) return std::strtod(saved.get_ref<const std::string&>().c_str(), nullptr);
+  }
+  return saved.get<Number>();
+}
+
+/// Out of a description: the state of a parameter.
+class StateReader final : public FieldVisitor {
  public:
   using TakeTensor = std::function<void(const char* name, at::Tensor& value)>;
-  explicit FieldReader(const json& saved, TakeTensor take_tensor = nullptr)
+  StateReader(const json& saved, TakeTensor take_tensor)
       : saved_(saved), take_tensor_(std::move(take_tensor)) {}
 
   void operator()(const char* name, bool& value) override { take(name, value); }
   void operator()(const char* name, std::int64_t& value) override { take(name, value); }
   void operator()(const char* name, double& value) override { take(name, value); }
-  void operator()(const char* name, at::Tensor& value) override {
-    if (take_tensor_) take_tensor_(name, value);
-  }
+  void operator()(const char* name, at::Tensor& value) override { take_tensor_(name, value); }
 
  private:
   template <class Number>
   void take(const char* name, Number& value) const {
-    const auto restored = number_of<Number>(saved_.at(name));
-    if (!take_tensor_ && restored != value) {
-      log_warning("resuming with the checkpoint's ", name, " = ", restored,
-                  "; create_model asked for ", value);
-    }
-    value = restored;
-  }
-  template <class Number>
-  static Number number_of(const json& saved) {
-    if constexpr (std::is_same_v<Number, double>) {
-      if (saved.is_string())
-        return std::strtod(saved.get_ref<const std::string&>().c_str(), nullptr);
-    }
-    return saved.get<Number>();
+    value = number_of<Number>(saved_.at(name));
   }
 
   const json& saved_;
   const TakeTensor take_tensor_;
+};
+
+/// Out of a description: the options of a group. See restore_optimizer().
+class OptionsReader final : public FieldVisitor {
+ public:
+  explicit OptionsReader(const json& group)
+      : saved_(group.at("options")), made_(group.value("made", json::object())) {}
+
+  /// Another way to step needs other state, which there is not.
+  void operator()(const char* name, bool& value) override {
+    const auto saved = number_of<bool>(saved_.at(name));
+    if (saved != value) {
+      log_warning("resuming with the checkpoint's ", name, " = ", saved, "; create_model made ",
+                  value, ". In another --model-dir, --init-from starts with its weights and this.");
+    }
+    value = saved;
+  }
+  void operator()(const char* name, std::int64_t& value) override { take(name, value); }
+  void operator()(const char* name, double& value) override { take(name, value); }
+  void operator()(const char* /*name*/, at::Tensor& /*value*/) override {}
+
+ private:
+  template <class Number>
+  void take(const char* name, Number& value) const {
+    const auto saved = number_of<Number>(saved_.at(name));
+    const bool is_new = made_.contains(name) && number_of<Number>(made_.at(name)) != value;
+    if (is_new && saved != value) {
+      log_info("resuming with create_model's ", name, " = ", value, "; the checkpoint has ", saved);
+    }
+    if (!is_new) value = saved;
+  }
+
+  const json& saved_;
+  const json made_;
+};
+
+/// Makes the momentum of a parameter that had none: it begins at zero, as in a first step.
+class MomentumMaker final : public FieldVisitor {
+ public:
+  explicit MomentumMaker(const at::Tensor& parameter) : parameter_(parameter) {}
+  void operator()(const char* /*name*/, bool& /*value*/) override {}
+  void operator()(const char* /*name*/, std::int64_t& /*value*/) override {}
+  void operator()(const char* /*name*/, double& /*value*/) override {}
+  void operator()(const char* name, at::Tensor& value) override {
+    if (!value.defined() && std::string_view(name) == "momentum_buffer")
+      value = at::zeros_like(parameter_);
+  }
+
+ private:
+  const at::Tensor parameter_;
 };
 
 /// One tensor of a parameter's state.
@@ -143,6 +186,16 @@ json group_names(Optimizer& optimizer, const Names& all) {
 
 }  // namespace
 
+json options_of(Optimizer& optimizer) {
+  const detail::OptimizerKind& kind = kind_of(optimizer);
+  json groups = json::array();
+  for (auto& group : optimizer.param_groups()) {
+    FieldWriter options(groups.emplace_back(json::object()));
+    kind.options(group.options(), options);
+  }
+  return groups;
+}
+
 json describe_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& parameters,
                         std::vector<NamedTensor>& tensors) {
   const detail::OptimizerKind& kind = kind_of(optimizer);
@@ -151,10 +204,10 @@ json describe_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& pa
   description["type"] = kind.name;
   description["groups"] = group_names(optimizer, names);
   json& counters = description["counters"] = json::object();
+  const json options = options_of(optimizer);
   for (std::size_t g = 0; g < optimizer.param_groups().size(); ++g) {
     auto& group = optimizer.param_groups()[g];
-    FieldWriter options(description["groups"][g]["options"] = json::object());
-    kind.options(group.options(), options);
+    description["groups"][g]["options"] = options[g];
     for (const auto& tensor : group.params()) {
       const auto state = optimizer.state().find(detail::state_key(tensor));
       if (state == optimizer.state().end()) continue;
@@ -196,17 +249,20 @@ void restore_optimizer(Optimizer& optimizer, const std::vector<NamedTensor>& par
                               ", create_model's are ", present[g]["parameters"]));
     }
     auto& group = optimizer.param_groups()[g];
-    FieldReader options(saved.at("options"));
+    OptionsReader options(saved);
     kind.options(group.options(), options);
+    const bool has_momentum = options_of(optimizer)[g].value("momentum", 0.0) > 0;
     for (const auto& tensor : group.params()) {
       const std::string& name = names.of(tensor);
       const auto counters = description.at("counters").find(name);
       if (counters == description.at("counters").end()) continue;
       auto state = kind.make_state();
-      FieldReader fields(*counters, [&](const char* field, at::Tensor& value) {
+      StateReader fields(*counters, [&](const char* field, at::Tensor& value) {
         take_tensor(by_name, {name, tensor}, kind.stepping, field, value);
       });
       kind.state(*state, fields);
+      MomentumMaker momentum(tensor);
+      if (has_momentum) kind.state(*state, momentum);
       optimizer.state()[detail::state_key(tensor)] = std::move(state);
     }
   }

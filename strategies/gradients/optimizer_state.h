@@ -14,6 +14,10 @@ namespace troupe {
 
 class Replica;
 
+/// The options of each parameter group: [{"lr": 0.1, "momentum": 0.9}].
+/// Throws: ConfigError for an optimiser of no registered kind (hooks/optimizer_kind.h).
+[[nodiscard]] nlohmann::json options_of(torch::optim::Optimizer& optimizer);
+
 /// The description holds type, options and counters, {"type": "SGD", "groups": [{"options": {...},
 /// "parameters": [...]}], "counters": {...}}; the tensors are named "<parameter>/<field>". The type
 /// and the fields are those of the optimiser's kind.
@@ -28,8 +32,10 @@ class Replica;
 [[nodiscard]] nlohmann::json describe_optimizers(Replica& replica,
                                                  std::vector<NamedTensor>& tensors);
 
-/// Puts options and state back into an optimiser over the same parameters; options that differ from
-/// the optimiser's present ones are logged, the saved ones win.
+/// Puts options and state back into an optimiser over the same parameters, which is as create_model
+/// made it. An option has the saved value, which a loop may have changed; but a number that
+/// create_model made another one then, which a group of the description has as "made", has its
+/// present one, and the log says so.
 /// Throws: CheckpointError when type, groups, names or shapes do not fit.
 void restore_optimizer(torch::optim::Optimizer& optimizer,
                        const std::vector<NamedTensor>& parameters,

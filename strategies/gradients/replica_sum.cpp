@@ -30,7 +30,7 @@ void ReplicaSum::with_engine(const Summand& summand, const char* what, const at:
                              Collective&& collective) {
   named(summand, [&] {
     const Traced traced(what, flat.nbytes());
-    waits_.during(collective);
+    waits_->during(collective);
   });
 }
 

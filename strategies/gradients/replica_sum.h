@@ -8,6 +8,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -36,9 +37,11 @@ class ReplicaSum {
 
   /// From now on sums continue over the workers, by `engine`, which outlives this object.
   /// `during_backward`: gradients are summed then, where they can be; the same on every worker.
-  void use(Engine& engine, bool during_backward) {
+  /// `waits`: what sums over the workers add to.
+  void use(Engine& engine, bool during_backward, std::shared_ptr<WaitMeter> waits) {
     engine_ = &engine;
     during_backward_ = during_backward;
+    waits_ = std::move(waits);
   }
 
   /// Replaces `flat` [n], contiguous, float32 or float64, by its sum over all replicas of all
@@ -90,9 +93,8 @@ class ReplicaSum {
     return during_backward_ && threads_.size() == 1 && engine_->can_overlap();
   }
   [[nodiscard]] ReplicaThreads& threads() { return threads_; }
-  /// Of the sums over the workers.
-  [[nodiscard]] WaitMeter& waits() { return waits_; }
-  [[nodiscard]] const WaitMeter& waits() const { return waits_; }
+  /// After use().
+  [[nodiscard]] WaitMeter& waits() { return *waits_; }
 
  private:
   /// The part of the values that this replica adds for all.
@@ -114,7 +116,7 @@ class ReplicaSum {
   // By replica; each writes its own entry before a meeting and reads the others' after it.
   std::vector<at::Tensor> flats_;
   const std::vector<NamedTensor>* first_ = nullptr;  // replica 0's, for the others to copy
-  WaitMeter waits_;
+  std::shared_ptr<WaitMeter> waits_;
 };
 
 }  // namespace troupe::detail

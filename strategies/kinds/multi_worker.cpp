@@ -139,7 +139,7 @@ class MultiWorker final : public Strategy {
       // Workers that were started by hand learn here how many are on their machine.
       const auto warning = crowding(found, workers_here(options_.cluster), replicas_.size());
       if (!warning.empty()) log_warning(warning);
-      replicas_.use(*engine_, sums_during_backward(found));
+      replicas_.use(*engine_, sums_during_backward(found), waits_);
       if (rank() == 0 && replicas_.overlaps()) log_info("gradients travel while backward computes");
     }
     detail::change_on_host(tensors, [this](Span<std::byte> bytes) { broadcast(bytes); });
@@ -212,7 +212,6 @@ class MultiWorker final : public Strategy {
   void abort(const std::string& reason, int exit_code) noexcept override {
     group_.abort(reason, exit_code);
   }
-  [[nodiscard]] double waited_seconds() const override { return replicas_.waits().seconds(); }
   [[nodiscard]] ElasticGroup* elastic() override { return group_.is_elastic() ? &group_ : nullptr; }
   void close() override {
     if (engine_) engine_->close();
@@ -232,7 +231,7 @@ class MultiWorker final : public Strategy {
   }
   [[nodiscard]] std::vector<std::byte> agree(
       const std::function<std::vector<std::byte>()>& attempt) {
-    return replicas_.waits().during([&] { return group_.agree(attempt); });
+    return waits_->during([&] { return group_.agree(attempt); });
   }
   [[nodiscard]] std::unique_ptr<detail::Engine> make_engine() {
     auto engine = detail::make_engine(options_, group_.group());
@@ -250,7 +249,7 @@ class MultiWorker final : public Strategy {
   void on_round() {
     options_.cluster = group_.cluster();
     engine_ = make_engine();
-    replicas_.use(*engine_, /*during_backward=*/false);
+    replicas_.use(*engine_, /*during_backward=*/false, waits_);
     stand(detail::standing_of(name(), options_));
     has_moved_ = true;
   }

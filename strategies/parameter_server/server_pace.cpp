@@ -30,7 +30,10 @@ void copy_to_all(const TrainState& state) {
 }  // namespace
 
 ServerPace::ServerPace(const StrategyOptions& options, ServerExchange& exchange)
-    : options_(options), chief_(options.cluster.rank == 0), exchange_(exchange) {}
+    : Pace(options.cluster.tasks()),
+      options_(options),
+      chief_(options.cluster.rank == 0),
+      exchange_(exchange) {}
 
 void ServerPace::join(Replica& replica) {
   if (client_) {

@@ -186,7 +186,7 @@ Standing standing_of(const char* name, const StrategyOptions& options) {
   const int workers = options.cluster.world_size();
   const int local = options.local_replicas();
   Standing standing{name, options.cluster.rank, workers, local, workers * local};
-  for (const Member& member : options.cluster.members) standing.tasks.push_back(member.task);
+  standing.tasks = options.cluster.tasks();
   const std::vector<c10::Device> devices = replica_devices(options);
   standing.pin_memory = std::any_of(devices.begin(), devices.end(),
                                     [](const c10::Device& device) { return device.is_cuda(); });

@@ -62,7 +62,9 @@ class LocalReplicas {
   [[nodiscard]] int size() const { return threads_.size(); }
 
   /// See ReplicaSum::use.
-  void use(Engine& engine, bool during_backward) { sum_.use(engine, during_backward); }
+  void use(Engine& engine, bool during_backward, std::shared_ptr<WaitMeter> waits) {
+    sum_.use(engine, during_backward, std::move(waits));
+  }
   /// In another round of an elastic group: the same replicas compute other virtual replicas.
   /// `options`: with the round's cluster.  Throws: as the constructor.
   void move_to(const StrategyOptions& options);
@@ -73,9 +75,6 @@ class LocalReplicas {
   }
   /// See ReplicaSum::overlaps.
   [[nodiscard]] bool overlaps() const { return sum_.overlaps(); }
-  /// See ReplicaSum::waits.
-  [[nodiscard]] WaitMeter& waits() { return sum_.waits(); }
-  [[nodiscard]] const WaitMeter& waits() const { return sum_.waits(); }
 
   /// Whether a step has thrown while its gradients were on their way: the other workers wait.
   [[nodiscard]] bool has_abandoned_a_sum() const { return updates_.front()->is_abandoned(); }

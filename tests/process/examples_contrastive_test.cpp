@@ -53,7 +53,7 @@ TEST_SUITE("examples") {
 
   TEST_CASE("examples: contrastive learns from pictures alone, and resumes bit for bit") {
     const json learnt = summary(run_on(1, kContrastive + Words{"--epochs", "8"}));
-    CHECK(learnt["train"]["contrast"] < 3.5);  // 4.8, log 127, is chance
+    CHECK(learnt["train"]["contrast"] < 4);  // 4.8, log 127, is chance
     CHECK(learnt["test"]["probe_accuracy"] > 0.5);
     const TempDir whole;
     const TempDir halves;

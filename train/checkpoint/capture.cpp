@@ -116,6 +116,11 @@ json exactly(double value) {
 }
 
 void describe_learning(const TrainState& state, json& facts) {
+  for (const auto& [name, options] : state.made_options) {
+    const json made = json::parse(options);
+    for (std::size_t g = 0; g < made.size(); ++g)
+      facts.at("optimizers").at(name).at("groups").at(g)["made"] = made[g];
+  }
   each_rate(state, facts, [](json& described, double base) { described = base; });
   const detail::PlateauState& plateau = state.plateau;
   // Drops alone: so many validations, none of them finite.

@@ -10,6 +10,7 @@
 #include "troupe/core/user_code.h"
 #include "troupe/hooks/tensors/tensor_file.h"
 #include "troupe/strategies/elastic.h"
+#include "troupe/strategies/gradients/optimizer_state.h"
 #include "troupe/strategies/kinds/weight_comparison.h"
 #include "troupe/strategies/pace.h"
 #include "troupe/train/checkpoint/checkpoint_reader.h"
@@ -83,6 +84,11 @@ Checkpointer::Checkpointer(Strategy& strategy, TrainState& state, const DataIden
     throw ConfigError("saving listeners were given, and checkpoints are never saved.",
                       "set save_checkpoints_steps or save_checkpoints_secs above 0, or leave the "
                       "listeners out.");
+  }
+  if (state.made_options.empty()) {
+    Replica& replica = *state.replicas.front();
+    for (const std::string& name : replica.optimizer_names())
+      state.made_options[name] = options_of(replica.optimizer(name)).dump();
   }
   chief_ = chief_task(strategy);
   if (strategy.elastic() != nullptr) strategy.elastic()->lead_if([this] { return sees_chief(); });

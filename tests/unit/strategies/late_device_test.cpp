@@ -217,7 +217,7 @@ TEST_SUITE("strategies") {
                                    : make_engine(group, wire);
         ReplicaThreads threads{ReplicaThreads::Options{}};
         ReplicaSum sum(threads, troupe::TreeCut(1));
-        sum.use(*engine, /*during_backward=*/false);
+        sum.use(*engine, /*during_backward=*/false, std::make_shared<troupe::detail::WaitMeter>());
         OverlappedSum update(sum, {0, group.rank(), kWorkers}, {});
         std::vector<NamedTensor> parameters;
         for (const char* name : {"used", "by one", "unused"}) {

@@ -100,6 +100,37 @@ TEST_SUITE("strategies") {
                          doctest::Contains("weight/exp_avg is Float [5]"), troupe::CheckpointError);
   }
 
+  TEST_CASE("optimizer state: what create_model makes anew counts, what a loop has changed stays") {
+    const torch::Tensor weight = torch::zeros({2}).requires_grad_();
+    const std::vector<troupe::NamedTensor> names = {{"weight", weight}};
+    using Options = torch::optim::RMSpropOptions;
+    const auto step = [&](torch::optim::Optimizer& optimizer) {
+      weight.mutable_grad() = torch::ones({2});
+      optimizer.step();
+    };
+    torch::optim::RMSprop saved({weight}, Options(0.1).weight_decay(0.5));
+    const auto made = troupe::options_of(saved);
+    auto& options = static_cast<Options&>(saved.param_groups()[0].options());
+    options.lr(0.01).alpha(0.5);  // by the loop
+    step(saved);
+    std::vector<troupe::NamedTensor> tensors;
+    auto description = troupe::describe_optimizer(saved, names, tensors);
+    description["groups"][0]["made"] = made[0];
+    const auto restored = [&](const Options& with) {
+      torch::optim::RMSprop optimizer({weight}, with);
+      troupe::restore_optimizer(optimizer, names, description, tensors);
+      step(optimizer);  // whatever it needs is there
+      return static_cast<Options&>(optimizer.param_groups()[0].options());
+    };
+    CHECK(restored(Options(0.1).weight_decay(0.5)) == options);
+    const Options changed = restored(Options(0.2).weight_decay(0).momentum(0.9).centered(true));
+    CHECK(changed.lr() == 0.2);
+    CHECK(changed.weight_decay() == 0);
+    CHECK(changed.momentum() == 0.9);
+    CHECK(changed.alpha() == 0.5);
+    CHECK_FALSE(changed.centered());  // would need what the checkpoint does not have
+  }
+
   TEST_CASE("optimizer state: kinds that are not registered, or wrongly, are refused by type") {
     class OwnSgd final : public torch::optim::SGD {
      public:

@@ -2,6 +2,7 @@
 // test; and the files around it.
 #pragma once
 
+#include <torch/script.h>
 #include <torch/torch.h>
 
 #include <fstream>
@@ -14,6 +15,7 @@
 #include "troupe/hooks/metrics.h"
 #include "troupe/hooks/parameter_update.h"
 #include "troupe/hooks/replica_driver.h"
+#include "troupe/hooks/tensors/script_model.h"
 
 namespace troupe::testing {
 
@@ -43,6 +45,19 @@ class NoReduction final : public ParameterUpdate {
  public:
   void reduce(const std::vector<NamedTensor>&) override {}
 };
+
+/// What TorchScript writes of [B, 3] to [B, 2]; dropout in training.
+[[nodiscard]] inline std::shared_ptr<ScriptModel> script_model() {
+  torch::jit::Module script("Script");
+  script.register_attribute("training", c10::BoolType::get(), true);
+  script.register_parameter("weight", torch::rand({2, 3}).requires_grad_(), /*is_buffer=*/false);
+  script.register_buffer("shift", torch::rand({2}));
+  script.define(
+      "def forward(self, x):\n"
+      "  y = torch.relu(torch.matmul(x, self.weight.t()) - self.shift)\n"
+      "  return torch.dropout(y, 0.5, self.training)\n");
+  return std::make_shared<ScriptModel>(script);
+}
 
 /// A replica of the hooks' models, from the same initial weights every time.
 class OneReplica {

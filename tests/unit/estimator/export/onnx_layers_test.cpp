@@ -203,6 +203,21 @@ TEST_CASE("onnx: sequences give predict_step's numbers at other batch sizes and 
                 troupe::testing::recurrent()});
 }
 
+TEST_CASE("onnx: a model that TorchScript has written gives predict_step's numbers") {
+  troupe::testing::OnnxModel model;
+  model.name = "script";
+  model.make = [] { return troupe::testing::script_model(); };
+  model.predict = [](torch::nn::Module& module,
+                     const troupe::testing::Tensors& in) -> troupe::Predictions {
+    return {{"y", dynamic_cast<troupe::ScriptModel&>(module).forward(in[0])}};
+  };
+  model.inputs = {"x"};
+  model.examples = [](std::int64_t count, std::int64_t) -> troupe::testing::Tensors {
+    return {torch::rand({count, 3})};
+  };
+  check_models({model});
+}
+
 TEST_CASE("onnx: a wrong number is noticed") {
   const troupe::testing::TempDir dir;
   const std::filesystem::path folder(dir / "a");

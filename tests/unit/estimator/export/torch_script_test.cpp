@@ -164,6 +164,23 @@ void check_same_tensors(const std::string& path, Replica& replica) {
 
 TEST_SUITE_BEGIN("export");
 
+TEST_CASE("torch_script: a model that TorchScript has written is exported like any other") {
+  const ExportHooks hooks{
+      [] {
+        const auto model = troupe::testing::script_model();
+        return Trainable(model, std::make_shared<torch::optim::SGD>(model->parameters(), 0.1));
+      },
+      [](Replica& replica, const Batch& batch) -> Predictions {
+        auto& model = replica.model<troupe::ScriptModel>();
+        return {{"y", model.forward(batch.fields[0])}};
+      }};
+  const TempDir dir;
+  OneReplica replica(hooks);
+  (void)troupe::write_torch_script(hooks, *replica, features(), dir / "model.pt");
+  check_same_bits(dir / "model.pt", hooks, *replica, features());
+  check_same_tensors(dir / "model.pt", *replica);
+}
+
 TEST_CASE("torch_script: LibTorch alone gives the bits of predict_step at any batch size") {
   const TempDir dir;
   const ExportHooks hooks = line_hooks();

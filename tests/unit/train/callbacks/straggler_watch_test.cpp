@@ -1,11 +1,10 @@
 // Who waits for whom: shares from each worker's time at work, and the word for one that is slower.
 #include "troupe/train/straggler_watch.h"
 
-#include <doctest/doctest.h>
-
 #include <string>
 #include <vector>
 
+#include "tests/support/test_prelude.h"
 namespace {
 
 using troupe::Span;
@@ -34,7 +33,9 @@ TEST_CASE("stragglers: who is ready early waits for the slowest worker of each s
   CHECK(waiting[0] == std::pair<std::string, double>("worker/0", 0.3));
   CHECK(waiting[1] == std::pair<std::string, double>("worker/1", 0.1));
   CHECK(waiting[2].second == doctest::Approx(0.3));
-  CHECK(troupe::detail::to_line(waiting) == "worker/0 30 %, worker/1 10 %, worker/2 30 %");
+  CHECK(
+      troupe::detail::to_line(waiting) ==
+      "; waiting for the slowest worker: worker/0 30 %, worker/1 10 %, worker/2 30 % of the time");
 }
 
 TEST_CASE("stragglers: one that is slower by a quarter for a minute is named, once") {
@@ -74,6 +75,8 @@ TEST_CASE("stragglers: many workers are a line of three numbers") {
   busy[17] = 1;
   busy[40] = 0.4;
   add(watch, busy, 2);
-  CHECK(troupe::detail::to_line(watch.waiting()) ==
-        "worker/17 0 % (least), worker/40 30 % (most), mean 25 %");
+  CHECK(
+      troupe::detail::to_line(watch.waiting()) ==
+      "; waiting for the slowest worker: worker/17 0 % (least), worker/40 30 % (most), 25 % of the "
+      "time (mean)");
 }
