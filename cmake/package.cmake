@@ -62,6 +62,9 @@ execute_process(COMMAND ${TROUPE_GZIP} -9nf ${PROJECT_BINARY_DIR}/package/change
 install(FILES ${PROJECT_BINARY_DIR}/package/changelog.gz ${PROJECT_BINARY_DIR}/package/copyright CHANGELOG.md
         DESTINATION ${doc_dir})
 install(DIRECTORY docs/ DESTINATION ${doc_dir}/docs FILES_MATCHING PATTERN "*.md" PATTERN "images/*" PATTERN "site" EXCLUDE)
+# What these pages refer to.
+install(FILES README.md CONTRIBUTING.md DESTINATION ${doc_dir})
+install(DIRECTORY examples DESTINATION ${doc_dir})
 include(CPack)
 
 # Everything that is installed, and nothing else: not the tests.

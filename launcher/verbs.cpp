@@ -112,7 +112,9 @@ std::string tool_help() {
   return out +
          "\nExamples:\n"
          "  troupe new my_training\n"
-         "  troupe run --workers 2 -- build/release/examples/mnist --epochs 3\n";
+         "  troupe run --workers 2 -- build/release/examples/mnist --epochs 3\n"
+         "\nDocumentation: docs/ of the sources, PREFIX/share/doc/troupe/docs of an "
+         "installation.\n";
 }
 
 int run_tool(const Words& words) {

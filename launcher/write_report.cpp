@@ -128,11 +128,13 @@ them, as chosen there, in the same charts: troupe report runs/*
 The file needs no network and no server. Runs may still be under way. Prints
 the path of the file.
 
-  -o, --output FILE   the file to write (DIR/report.html)
+  -o, --output FILE   the file to write (report.html in the first DIR; of more
+                      than two in the folder that holds it)
 
 Examples:
   troupe report run1
   troupe report run1 run2 -o compare.html
+  troupe report runs/*
 
 docs/report.md has the rest.
 )";

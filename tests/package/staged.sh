@@ -19,6 +19,10 @@ done
 for file in pkgconfig/troupe.pc cmake/troupe/troupeConfig.cmake libtroupe_export.a; do
   [[ -s $lib/$file ]] || fail "$file is not installed"
 done
+pages=$usr/share/doc/troupe/docs
+while IFS=: read -r page link; do
+  [[ -e $(dirname "$page")/$link ]] || fail "$page refers to $link, which is not installed"
+done < <(grep -roE '\]\([A-Za-z0-9_./-]+[)#]' "$pages" --include='*.md' | sed 's/](//; s/[)#]$//')
 stray=$(find "$usr" -path "$usr/include/*" ! -path "$usr/include/troupe*")
 [[ -z $stray ]] || fail "headers outside include/troupe: $stray"
 ! grep -rlF "$build" "$lib/cmake" "$lib/pkgconfig" "$usr/share" || fail "the files above name the build folder"
