@@ -1,15 +1,14 @@
 // What the others see when a worker is killed or stopped: who is named, by all, and how soon.
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "tests/process/group_child.h"
 #include "tests/support/caught.h"
+#include "tests/support/process_file.h"
 #include "tests/support/run_ranks.h"
 #include "tests/support/test_prelude.h"
 #include "troupe/core/text.h"
@@ -51,10 +50,7 @@ class Group {
   }
   /// Whether rank `rank` has a nameless shared file mapped.
   bool maps_shared_memory(int rank) {
-    std::ifstream maps(text("/proc/", (*this)[rank].pid(), "/maps"));
-    std::stringstream all;
-    all << maps.rdbuf();
-    return has(all.str(), "/memfd:troupe");
+    return has(process_file(text((*this)[rank].pid()), "maps"), "/memfd:troupe");
   }
   GroupChild& operator[](int rank) { return *children_[static_cast<std::size_t>(rank)]; }
 

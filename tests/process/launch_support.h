@@ -10,11 +10,11 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
-#include <iterator>
 #include <string>
 #include <vector>
 
 #include "tests/support/caught.h"
+#include "tests/support/process_file.h"
 #include "tests/support/run_process.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
@@ -86,8 +86,7 @@ class Marker {
     const auto look = [this] {
       std::string all;
       for (const std::string& process : processes()) {
-        std::ifstream file("/proc/" + process + "/io");  // counts every byte read and written
-        all += process + std::string{std::istreambuf_iterator<char>(file), {}};
+        all += process + process_file(process, "io");  // counts every byte read and written
       }
       return all;
     };
@@ -108,17 +107,12 @@ class Marker {
     std::vector<std::string> found;
     DIR* all = opendir("/proc");
     while (const dirent* entry = readdir(all)) {
-      std::ifstream file("/proc/" + std::string(entry->d_name) + "/environ", std::ios::binary);
-      const std::string environment{std::istreambuf_iterator<char>(file), {}};
-      if (has(environment, mark)) found.emplace_back(entry->d_name);
+      if (has(process_file(entry->d_name, "environ"), mark)) found.emplace_back(entry->d_name);
     }
     closedir(all);
     return found;
   }
-  static std::string stat(const std::string& process) {
-    std::ifstream file("/proc/" + process + "/stat");
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+  static std::string stat(const std::string& process) { return process_file(process, "stat"); }
   static int next() {
     static int count = 0;
     return ++count;

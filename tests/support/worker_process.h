@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
+
+#include "tests/support/process_file.h"
 
 namespace troupe::testing {
 
@@ -20,9 +20,8 @@ namespace troupe::testing {
   while (const dirent* entry = readdir(all)) {
     const int pid = std::atoi(entry->d_name);
     if (pid <= 0 || pid == getpid()) continue;
-    std::ifstream file("/proc/" + std::string(entry->d_name) + "/cmdline", std::ios::binary);
-    const std::string line{std::istreambuf_iterator<char>(file), {}};
-    if (line.find(text) != std::string::npos) found.push_back(pid);
+    if (process_file(entry->d_name, "cmdline").find(text) != std::string::npos)
+      found.push_back(pid);
   }
   closedir(all);
   return found;
@@ -30,8 +29,7 @@ namespace troupe::testing {
 
 /// Whether it was started with this variable: "TROUPE_RANK=1".
 [[nodiscard]] inline bool has_variable(int pid, const std::string& variable) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
-  const std::string all = '\0' + std::string{std::istreambuf_iterator<char>(file), {}};
+  const std::string all = '\0' + process_file(std::to_string(pid), "environ");
   return all.find('\0' + variable + '\0') != std::string::npos;
 }
 
