@@ -1,5 +1,6 @@
 #include "troupe/train/step_meeting.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,10 @@ Wishes StepMeeting::agree(const Wishes& mine) {
     stragglers_.emplace(tasks);
     met_at_ = 0;
   }
-  std::vector<double> busy(tasks.size(), 0.0);
+  // In an elastic group a worker may come here in another round than those that it meets: the
+  // message has one length in all of them.
+  std::vector<double> busy(
+      std::max(tasks.size(), static_cast<std::size_t>(strategy_.virtual_replicas())), 0.0);
   const double elapsed = static_cast<double>(trace_time() - met_at_) / 1e9;
   if (met_at_ != 0) {
     busy[static_cast<std::size_t>(strategy_.rank())] =
@@ -26,7 +30,7 @@ Wishes StepMeeting::agree(const Wishes& mine) {
   const Wishes agreed = detail::agree(strategy_, mine, Span<double>(busy.data(), busy.size()));
   const std::int64_t now = trace_time();
   if (met_at_ != 0 && tasks == stragglers_->tasks()) {
-    stragglers_->add(Span<const double>(busy.data(), busy.size()),
+    stragglers_->add(Span<const double>(busy.data(), tasks.size()),
                      static_cast<double>(now - met_at_) / 1e9);
     const std::string warning = stragglers_->take_warning();
     if (!warning.empty() && strategy_.is_chief()) log_warning(warning);
