@@ -144,7 +144,7 @@ struct Splits {
   std::shared_ptr<const Dataset> validation;
   std::shared_ptr<const Dataset> test;
   Sampler sampler = shuffled();  // of train; of own_steps: sequential()
-  std::string unit = "epoch";    // what log and terminal call a pass over train: "round", "game"
+  std::string unit = "epoch";    // what a pass over train is called in log and report: "round"
 };
 
 /// The last `validation_examples` of `all` validate (0: none, null); of the others the first

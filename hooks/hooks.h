@@ -1,4 +1,4 @@
-// Hooks: the class a user derives from. Eight functions define what to train; the framework does
+// Hooks: the class a user derives from. Nine functions define what to train; the framework does
 // the rest. Hooks hold configuration only (every function is const): models, optimisers, metrics
 // and the step count live in the framework's state, so a checkpoint cannot miss any.
 //

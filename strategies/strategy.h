@@ -51,16 +51,15 @@ class WaitMeter;
 
 /// What is fixed when a strategy is constructed, or an elastic group's next round begins.
 struct Standing {
-  const char* name = "";  // as --strategy spells it
+  const char* name = "";                          // as --strategy spells it
+  std::vector<std::string> tasks = {"worker/0"};  // of the workers, by rank
   int rank = 0;
-  int world_size = 1;
   int local_replicas = 1;
   int replicas_in_sync = 1;  // replicas whose examples make one update together
   int virtual_replicas = 0;  // shares of a global batch, at any width; 0: one for each replica
   int first_hosted = 0;      // of the virtual replicas, on this worker
   int hosted = 0;
-  bool pin_memory = false;              // as LoaderOptions::pin_memory
-  std::vector<std::string> tasks = {};  // of the workers, by rank
+  bool pin_memory = false;  // as LoaderOptions::pin_memory
 };
 
 /// For what is called between steps. Throws: ConfigError inside a replica's step, where some
@@ -76,7 +75,7 @@ class Strategy {
 
   [[nodiscard]] const char* name() const { return standing_.name; }
   [[nodiscard]] int rank() const { return standing_.rank; }
-  [[nodiscard]] int world_size() const { return standing_.world_size; }
+  [[nodiscard]] int world_size() const { return static_cast<int>(standing_.tasks.size()); }
   [[nodiscard]] int local_replicas() const { return standing_.local_replicas; }
   [[nodiscard]] int replicas_in_sync() const { return standing_.replicas_in_sync; }
   /// 0: there are none. With them all workers hold the same after every step, and run() returns one

@@ -157,8 +157,8 @@ void Records::read_more() {
   buffer_.resize(left + file_.read_some(&buffer_[left], kCsvStep));
 }
 
-/// The way of most lines, which takes a third of the time: the line lies in the buffer, and no
-/// quotation mark is in it. False: nothing was taken, and its characters are to be looked at.
+/// The way of most lines: the line lies in the buffer, and no quotation mark is in it. False:
+/// nothing was taken, and the line is to be read by its characters.
 bool Records::next_plain_line(std::vector<std::string_view>& values) {
   if (!has_whole_lines_) return false;
   const auto line_end = [&] {

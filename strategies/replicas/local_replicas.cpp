@@ -185,8 +185,7 @@ void run_replicas(ReplicaThreads& threads, const std::vector<c10::Device>& devic
 Standing standing_of(const char* name, const StrategyOptions& options) {
   const int workers = options.cluster.world_size();
   const int local = options.local_replicas();
-  Standing standing{name, options.cluster.rank, workers, local, workers * local};
-  standing.tasks = options.cluster.tasks();
+  Standing standing{name, options.cluster.tasks(), options.cluster.rank, local, workers * local};
   const std::vector<c10::Device> devices = replica_devices(options);
   standing.pin_memory = std::any_of(devices.begin(), devices.end(),
                                     [](const c10::Device& device) { return device.is_cuda(); });

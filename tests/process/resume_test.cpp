@@ -8,6 +8,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/run_process.h"
@@ -151,6 +152,34 @@ TEST_SUITE("resume") {
     for (std::size_t i = 0; i < 20; ++i) {
       CAPTURE(i);
       CHECK(std::abs(losses[i] - expected[i]) <= 1e-5 * expected[i]);
+    }
+  }
+
+  TEST_CASE("resume: a rate that was changed counts, whoever steps") {
+    const Words run{kBuild + "/troupe", "run", "--no-prefix", "--workers", "2"};
+    const Words program = Words{"--"} + kMnist;
+    const std::vector<std::pair<const char*, Words>> ways = {
+        {"alone", kMnist},
+        {"momentum", kMnist + Words{"--momentum", "0.5"}},
+        {"central-storage",
+         kMnist + Words{"--devices", "cpu:0-1", "--strategy", "central-storage"}},
+        {"sharded", run + program + Words{"--shard-optimizer"}},
+        {"virtual", run + program + Words{"--virtual-replicas", "4"}},
+        {"elastic", run + Words{"--min-workers", "1"} + program + Words{"--virtual-replicas", "4"}},
+        {"servers", run + Words{"--ps", "1"} + program +
+                        Words{"--strategy", "parameter-server", "--staleness-bound", "0"}}};
+    for (const auto& [name, way] : ways) {
+      CAPTURE(name);
+      const TempDir dir;
+      const auto hash = [&, &start = way](const char* steps, const char* rate) {
+        return summary(
+            run_process(start + Words{"--json-summary", "--max-steps", steps, "--learning-rate",
+                                      rate, "--model-dir", dir.path().string()},
+                        {}, kLimit))["parameter_hash"];
+      };
+      const json trained = hash("4", "0.05");
+      CHECK(hash("8", "1e-30") == trained);  // too little to change a weight
+      CHECK(hash("12", "0.05") != trained);
     }
   }
 

@@ -28,13 +28,6 @@ class NetHooks : public ProgramHooks {
     return {net, std::make_shared<torch::optim::SGD>(net->parameters(),
                                                      torch::optim::SGDOptions(0.05).momentum(0.9))};
   }
-  [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
-    const Rows rows = rows_of(batch);
-    const at::Tensor loss =
-        replica.global_mean(squares(replica.model<Net>().forward(rows.x), rows.y));
-    replica.apply_gradients(loss);
-    return loss;
-  }
 
  protected:
   [[nodiscard]] at::Tensor errors(Replica& replica, const Rows& rows) const override {

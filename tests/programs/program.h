@@ -111,6 +111,12 @@ class ProgramHooks : public Hooks {
   [[nodiscard]] LossSet create_losses() const override { return {}; }
   [[nodiscard]] MetricSet create_metrics() const override { return MetricSet().add<Mean>("error"); }
   [[nodiscard]] Splits create_datasets() const override;
+  /// The mean of errors(); what a program does instead it overrides.
+  [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
+    const at::Tensor loss = replica.global_mean(errors(replica, rows_of(batch)));
+    replica.apply_gradients(loss);
+    return loss;
+  }
   [[nodiscard]] StepResult validation_step(Replica& replica, const Batch& batch) const override {
     const at::Tensor each = errors(replica, rows_of(batch));
     replica.metric("error").update(each);
@@ -121,7 +127,7 @@ class ProgramHooks : public Hooks {
   [[nodiscard]] static Rows rows_of(const Batch& batch) {
     return {batch.fields[0], batch.fields[1], batch.fields[2], batch.fields[3], batch.fields[4]};
   }
-  /// [B], in evaluation mode.
+  /// [B], in the mode of the step.
   [[nodiscard]] virtual at::Tensor errors(Replica& replica, const Rows& rows) const = 0;
 };
 

@@ -78,11 +78,6 @@ Result plain(const Shares& cut, const Loss& loss) {
 class Contrastive final : public NetHooks<EncoderImpl> {
  public:
   explicit Contrastive(const Loss& loss) : loss_(loss) {}
-  [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
-    const at::Tensor loss = replica.global_mean(errors(replica, rows_of(batch)));
-    replica.apply_gradients(loss);
-    return loss;
-  }
 
  protected:
   [[nodiscard]] at::Tensor errors(Replica& replica, const Rows& rows) const override {

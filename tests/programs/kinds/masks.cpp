@@ -117,11 +117,6 @@ class WordHooks : public ProgramHooks {
     if (by_adam_) return {net, std::make_shared<torch::optim::Adam>(net->parameters(), 0.01)};
     return {net, std::make_shared<torch::optim::SGD>(net->parameters(), 0.05)};
   }
-  [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
-    const at::Tensor loss = replica.global_mean(errors(replica, rows_of(batch)));
-    replica.apply_gradients(loss);
-    return loss;
-  }
 
  protected:
   [[nodiscard]] at::Tensor errors(Replica& replica, const Rows& rows) const override {

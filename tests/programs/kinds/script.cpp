@@ -44,11 +44,6 @@ class Scripted final : public ProgramHooks {
     auto net = scripted_net();
     return {net, std::make_shared<torch::optim::SGD>(net->parameters(), options())};
   }
-  [[nodiscard]] StepResult train_step(Replica& replica, const Batch& batch) const override {
-    const at::Tensor loss = replica.global_mean(errors(replica, rows_of(batch)));
-    replica.apply_gradients(loss);
-    return loss;
-  }
 
  protected:
   [[nodiscard]] at::Tensor errors(Replica& replica, const Rows& rows) const override {

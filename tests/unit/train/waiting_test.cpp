@@ -1,6 +1,7 @@
 // Who waits for whom: the shares that a run reports, on every strategy whose workers take each step
 // together.
 #include <chrono>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -10,7 +11,9 @@
 #include "tests/support/eventually.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/strategies/strategy_runs.h"
+#include "troupe/core/text.h"
 #include "troupe/strategies/wait_meter.h"
+#include "troupe/train/step_meeting.h"
 
 namespace waiting_test {
 
@@ -48,9 +51,50 @@ std::vector<troupe::LossValues> waiting_of_two(const ChangeOptions& change) {
       change);
 }
 
+/// A group whose workers come and go; it notes how long its messages are.
+class ChangingGroup final : public troupe::Strategy {
+ public:
+  explicit ChangingGroup(int workers) : Strategy(standing_of(workers)) {}
+  void become(int workers) { stand(standing_of(workers)); }
+  void sum(troupe::Span<double> values) override { lengths.push_back(values.size()); }
+  [[nodiscard]] troupe::TrainState create_state(const troupe::Hooks&, std::uint64_t) override {
+    return {};
+  }
+  [[nodiscard]] std::vector<troupe::StepResult> run(const troupe::Step&, troupe::TrainState&,
+                                                    const troupe::DistributedBatch&,
+                                                    troupe::Phase) override {
+    return {};
+  }
+  std::vector<std::size_t> lengths;
+
+ private:
+  static troupe::detail::Standing standing_of(int workers) {
+    troupe::detail::Standing standing{"changing"};
+    standing.tasks.clear();
+    for (int rank = 0; rank < workers; ++rank)
+      standing.tasks.push_back(troupe::text("worker/", rank));
+    standing.virtual_replicas = 4;
+    return standing;
+  }
+};
+
 }  // namespace
 
 TEST_SUITE("train") {
+  TEST_CASE("waiting: rounds of an elastic group meet with one length of message") {
+    // A worker that has completed a step may meet those that complete it in the next round.
+    ChangingGroup group(3);
+    troupe::detail::StepMeeting meeting(group);
+    for (const int workers : {3, 3, 2, 2, 4, 4}) {
+      group.become(workers);
+      (void)meeting.agree({});
+    }
+    CHECK(std::set<std::size_t>(group.lengths.begin(), group.lengths.end()).size() == 1);
+    group.become(2);
+    (void)meeting.agree({});
+    CHECK(meeting.waiting().empty());  // of these two nothing is known yet
+  }
+
   TEST_CASE("waiting: the fast worker waits for the slow one, whatever brings the values") {
     using troupe::StrategyOptions;
     const std::vector<std::pair<const char*, ChangeOptions>> ways = {
