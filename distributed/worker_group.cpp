@@ -221,9 +221,9 @@ void WorkerGroup::abort(const std::string& reason, int exit_code) noexcept {
   }
 }
 
-void WorkerGroup::cancel(const std::string& cause) noexcept {
+void WorkerGroup::cancel(const std::string& cause, int lost) noexcept {
   try {
-    state_.fail({FailureKind::peer_lost, -1, cause, "", kExitPeerLost});
+    state_.fail({FailureKind::peer_lost, lost, cause, "", kExitPeerLost});
   } catch (...) {
     // Out of memory: the deadlines of what it is in remain.
   }

@@ -53,15 +53,18 @@ Cluster cluster_of(const Round& round, const Cluster& first) {
   return cluster;
 }
 
+/// Of a task; -1: it is not there.
+int rank_of(const std::string& task, const Cluster& cluster) {
+  const auto found = std::find_if(cluster.members.begin(), cluster.members.end(),
+                                  [&](const Member& member) { return member.task == task; });
+  return found == cluster.members.end() ? -1 : static_cast<int>(found - cluster.members.begin());
+}
+
 /// Tasks of one cluster that the other one lacks.
 std::vector<std::string> only_in(const Cluster& one, const Cluster& other) {
   std::vector<std::string> tasks;
-  for (const Member& member : one.members) {
-    const bool is_in_both =
-        std::any_of(other.members.begin(), other.members.end(),
-                    [&](const Member& each) { return each.task == member.task; });
-    if (!is_in_both) tasks.push_back(member.task);
-  }
+  for (const Member& member : one.members)
+    if (rank_of(member.task, other) < 0) tasks.push_back(member.task);
   return tasks;
 }
 
@@ -106,10 +109,10 @@ ElasticGroup::ElasticGroup(Cluster cluster, const GroupOptions& options,
   if (rounds_ && !joins_) offer(cluster_, listener_);
   group_ = std::make_unique<WorkerGroup>(cluster_, options_);
   if (!rounds_) return;
-  rounds_->watch([this](std::uint64_t round, const std::string& cause) {
+  rounds_->watch([this](const RoundLoss& loss) {
     const std::lock_guard<std::mutex> lock(replacing_);
-    loss_ = {round, cause};
-    if (group_ && round == round_) group_->cancel(cause);
+    loss_ = loss;
+    if (group_ && loss.round == round_) group_->cancel(loss.cause, rank_of(loss.lost, cluster_));
   });
 }
 
@@ -277,6 +280,7 @@ void ElasticGroup::begin_round(Readiness mine) {
     }
     const int lost = group_ ? group_->culprit() : -1;
     mine.lost = lost >= 0 && lost != cluster_.rank ? cluster_.member(lost).task : "";
+    mine.work.clear();  // of the round before; in this one nobody has begun anything
     mine.admits = false;
   }
 }

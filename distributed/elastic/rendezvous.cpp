@@ -138,7 +138,8 @@ void Rendezvous::ended(RoundWorker who, std::optional<int> exit_code, TimePoint 
     for (const Place& other : places_) {  // that may wait for it, or to meet it
       if (other.lives && !other.dismissed && other.rank >= 0 && !other.ready)
         send(orders_, other.who,
-             RoundLoss{number_, text(place->member.task, " is gone: its process has ended.")});
+             RoundLoss{number_, place->member.task,
+                       text(place->member.task, " is gone: its process has ended.")});
     }
   }
   advance(now);

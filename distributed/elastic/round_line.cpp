@@ -46,7 +46,7 @@ RoundLine::~RoundLine() {
   reader_.join();
 }
 
-void RoundLine::watch(std::function<void(std::uint64_t round, const std::string& cause)> on_lost) {
+void RoundLine::watch(std::function<void(const RoundLoss&)> on_lost) {
   const std::lock_guard<std::mutex> lock(mutex_);
   on_lost_ = std::move(on_lost);
 }
@@ -92,7 +92,7 @@ void RoundLine::take(RendezvousMessage message) {
   if (auto* why = std::get_if<EndOfRounds>(&message)) return end(std::move(*why));
   const std::lock_guard<std::mutex> lock(mutex_);
   if (const auto* loss = std::get_if<RoundLoss>(&message)) {
-    if (on_lost_) on_lost_(loss->round, loss->cause);
+    if (on_lost_) on_lost_(*loss);
     return;
   }
   if (auto* departure = std::get_if<Departure>(&message)) {

@@ -29,7 +29,7 @@ class RoundLine final : public Rounds {
   RoundLine& operator=(const RoundLine&) = delete;
 
   void started() override { send(Started{}); }
-  void watch(std::function<void(std::uint64_t round, const std::string& cause)> on_lost) override;
+  void watch(std::function<void(const RoundLoss&)> on_lost) override;
   [[nodiscard]] std::optional<Round> next(const Readiness& mine) override;
   void ask_to_leave() override;
   [[nodiscard]] std::optional<Departure> departure() const override;
@@ -53,7 +53,7 @@ class RoundLine final : public Rounds {
   std::optional<Round> round_;      // that came and has not been returned
   std::optional<EndOfRounds> end_;  // once set, nothing else comes
   std::optional<Departure> departure_;
-  std::function<void(std::uint64_t, const std::string&)> on_lost_;
+  std::function<void(const RoundLoss&)> on_lost_;
   std::thread reader_;
 };
 

@@ -79,7 +79,10 @@ Json json_of(const EndOfRounds& end) {
 }
 
 Json json_of(const RoundLoss& loss) {
-  return {{"kind", "loss"}, {"round", loss.round}, {"cause", cut_to_fit(loss.cause)}};
+  return {{"kind", "loss"},
+          {"round", loss.round},
+          {"lost", loss.lost},
+          {"cause", cut_to_fit(loss.cause)}};
 }
 
 Json json_of(const Departure& departure) {
@@ -157,7 +160,8 @@ std::optional<RendezvousMessage> rendezvous_message_from(Span<const std::byte> b
         if (kind == "waiting")
           return Waiting{static_cast<int>(number_in(json, "count", kMaxRoundMembers))};
         if (kind == "loss")
-          return RoundLoss{number_in(json, "round", kAnyNumber), string_in(json, "cause")};
+          return RoundLoss{number_in(json, "round", kAnyNumber), string_in(json, "lost"),
+                           string_in(json, "cause")};
         if (kind == "end") return end_in(json);
         if (kind == "departure") return departure_in(json);
         require(kind == "ping");

@@ -30,11 +30,6 @@ using WorkerMessage = std::variant<Started, Readiness, Pong, LeaveRequest>;
 struct Waiting {
   int count = 0;
 };
-/// A worker of the round is gone, whether or not the others have noticed.
-struct RoundLoss {
-  std::uint64_t round = 0;
-  std::string cause;  // sentence, ends with '.'
-};
 /// The worker is to end. Exit code 0: training is over.
 struct EndOfRounds {
   int exit_code = 0;  // 0 to 255

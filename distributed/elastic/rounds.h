@@ -45,6 +45,13 @@ struct Round {
   std::vector<Member> members;   // by rank: first those that hold the state
 };
 
+/// A worker of a round is gone, whether or not the others have noticed.
+struct RoundLoss {
+  std::uint64_t round = 0;
+  std::string lost;   // its task
+  std::string cause;  // sentence, ends with '.'
+};
+
 /// How a worker is to end, at the edge of a step.
 struct Departure {
   bool is_alone = false;  // it leaves, and the others go on; else all save and stop
@@ -74,8 +81,7 @@ class Rounds {
   virtual void leave(const Readiness& mine) = 0;
   /// Calls `on_lost`, in another thread, when a worker of a round is gone: its own group may still
   /// wait for it.
-  virtual void watch(
-      std::function<void(std::uint64_t round, const std::string& cause)> on_lost) = 0;
+  virtual void watch(std::function<void(const RoundLoss&)> on_lost) = 0;
   /// Whether workers wait to be admitted.  Thread: any.  Blocks: no.
   [[nodiscard]] virtual bool joiners_wait() const noexcept = 0;
 };

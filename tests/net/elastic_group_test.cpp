@@ -1,5 +1,6 @@
 #include "troupe/distributed/elastic/elastic_group.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <map>
@@ -225,6 +226,52 @@ TEST_SUITE("net") {
           hall.leave(index, std::nullopt);
         } catch (const std::exception& error) {
           FAIL_CHECK(text("worker/", index, ": ", error.what()));
+          hall.leave(index, 1);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
+  // Its launcher may know before a connection has closed: here none closes.
+  TEST_CASE("elastic: who is lost by the rendezvous' word is named, with what it computed") {
+    ElasticHall hall(3);
+    std::atomic<int> healed{0};
+    std::vector<std::thread> threads;
+    for (int index = 0; index < 3; ++index) {
+      threads.emplace_back([&, index] {
+        ElasticHall::Place place = hall.enter(index, false);
+        Readiness told;
+        int described = -1;
+        ElasticGroup group(place.cluster, hall.options(), std::move(place.rounds),
+                           {nullptr, [&](Readiness& mine, int lost) {
+                              told = mine;
+                              described = lost;
+                            }});
+        try {
+          group.join({});
+          group.start();
+          group.group().barrier(Deadline::in(seconds(60)));  // all have started
+          if (index == 2) {
+            hall.leave(index, std::nullopt);
+            while (healed < 2) std::this_thread::yield();
+            return;
+          }
+          try {
+            group.group().barrier(Deadline::in(seconds(60)));
+            FAIL_CHECK("one of the workers is not there");
+          } catch (const NetError& error) {
+            group.heal(error);
+          }
+          CHECK(told.lost == "worker/2");
+          CHECK(described == 2);
+          CHECK(group.cluster().world_size() == 2);
+          ++healed;
+          group.close();
+          hall.leave(index, 0);
+        } catch (const std::exception& error) {
+          FAIL_CHECK(text("worker/", index, ": ", error.what()));
+          healed = 2;
           hall.leave(index, 1);
         }
       });

@@ -92,7 +92,7 @@ class ElasticHall {
     std::deque<RendezvousMessage> letters;
     int waiting = 0;
     std::optional<Departure> departure;
-    std::function<void(std::uint64_t, const std::string&)> on_lost;
+    std::function<void(const RoundLoss&)> on_lost;
   };
 
   class Caller final : public Rounds {
@@ -104,8 +104,7 @@ class ElasticHall {
     }
 
     void started() override { say(Started{}); }
-    void watch(
-        std::function<void(std::uint64_t round, const std::string& cause)> on_lost) override {
+    void watch(std::function<void(const RoundLoss&)> on_lost) override {
       const std::lock_guard<std::mutex> lock(hall_.mutex_);
       hall_.line(index_).on_lost = std::move(on_lost);
     }
@@ -185,7 +184,7 @@ class ElasticHall {
     if (const auto* waiting = std::get_if<Waiting>(&letter.message)) {
       to.waiting = waiting->count;
     } else if (const auto* loss = std::get_if<RoundLoss>(&letter.message)) {
-      if (to.on_lost) to.on_lost(loss->round, loss->cause);
+      if (to.on_lost) to.on_lost(*loss);
     } else if (const auto* departure = std::get_if<Departure>(&letter.message)) {
       to.departure = *departure;
     } else if (std::holds_alternative<Ping>(letter.message)) {

@@ -59,6 +59,12 @@ TEST_SUITE("distributed") {
     REQUIRE(departure);
     CHECK(std::get<troupe::Departure>(*departure).is_alone);
     CHECK(std::get<troupe::Departure>(*departure).cause == "why.");
+    const auto loss =
+        from_rendezvous(to_json(RendezvousMessage(troupe::RoundLoss{4, "worker/1", "gone."})));
+    REQUIRE(loss);
+    CHECK(std::get<troupe::RoundLoss>(*loss).round == 4);
+    CHECK(std::get<troupe::RoundLoss>(*loss).lost == "worker/1");
+    CHECK(std::get<troupe::RoundLoss>(*loss).cause == "gone.");
     const auto read = from_rendezvous(to_json(RendezvousMessage(sample_round())));
     REQUIRE(read);
     const auto& round = std::get<Round>(*read);
