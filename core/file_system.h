@@ -64,11 +64,11 @@ class FileSystem {
   [[nodiscard]] virtual std::string shown(const std::string& path) const = 0;
   /// Makes the root and its missing parents, durably; does nothing if it exists.
   virtual void create_root() = 0;
-  /// Makes a directory (mode 0755); nothing may exist at `path`.
+  /// Makes a directory (mode 0777 less the umask); nothing may exist at `path`.
   /// Durable by sync_directory(parent).
   virtual void create_directory(const std::string& path) = 0;
-  /// Makes a file (mode 0644); nothing may exist at `path`. Durable by FileWriter::sync and
-  /// sync_directory(parent).
+  /// Makes a file (mode 0666 less the umask); nothing may exist at `path`. Durable by
+  /// FileWriter::sync and sync_directory(parent).
   [[nodiscard]] virtual std::unique_ptr<FileWriter> create_file(const std::string& path) = 0;
   /// Moves a file over a file or to a free path, or a directory to a free path, in one step.
   /// Durable by sync_directory(parent).

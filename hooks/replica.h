@@ -69,7 +69,7 @@ class Replica {
   [[nodiscard]] torch::optim::Optimizer& optimizer(const std::string& name = "optimizer");
   /// The buffer that create_model added under this name, on the replica's device, or its own
   /// tensor (Trainable::add_own). Steps change it in place, by values without a graph:
-  /// replica.buffer("ema").lerp_(loss.detach(), 0.01).
+  /// replica.buffer("mean_input").lerp_(batch.fields[0].mean(), 0.01).
   [[nodiscard]] at::Tensor buffer(const std::string& name);
   [[nodiscard]] const LossFunction& loss(const std::string& name) const { return losses_.at(name); }
   [[nodiscard]] MetricSum& metric(const std::string& name);

@@ -45,8 +45,7 @@ std::shared_ptr<const Secret> read_sealed(int descriptor) {
     throw ConfigError(
         text(kSecretDescriptorVariable, " is ", descriptor,
              ", but troupe run's secret is not there: a program in between closed it."),
-        "let that program pass descriptors on (Python: close_fds=False), or give this one "
-        "--secret-file FILE.");
+        "let that program pass descriptors on (Python: close_fds=False).");
   }
   std::vector<std::byte> bytes(static_cast<std::size_t>(status.st_size));
   const ssize_t count = pread(descriptor, bytes.data(), bytes.size(), 0);

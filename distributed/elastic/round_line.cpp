@@ -20,8 +20,10 @@ void check_kind(int fd) {
   int kind = 0;
   socklen_t length = sizeof kind;
   if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &kind, &length) == 0 && kind == SOCK_SEQPACKET) return;
-  throw EnvironmentError(text("descriptor ", fd, " is no line to a rendezvous of rounds."),
-                         "leave TROUPE_ROUNDS_FD to troupe run, or unset it.");
+  throw EnvironmentError(text("descriptor ", fd,
+                              " is no line to troupe run, as TROUPE_ROUNDS_FD says: a program in "
+                              "between closed it."),
+                         "let that program pass descriptors on (Python: close_fds=False).");
 }
 
 /// What next() does about the end. Returns where training is over.

@@ -177,8 +177,10 @@ Acceptor::Acceptor(asio::io_context& context, int listen_fd) : acceptor_(context
                      error);
   }
   if (!is_listener || error) {
-    throw EnvironmentError(text("descriptor ", listen_fd, " is not a listening TCP socket."),
-                           "let the launcher hand down the socket that it listens on.");
+    throw EnvironmentError(text("descriptor ", listen_fd,
+                                ", on which this process is to listen, is no listening TCP socket: "
+                                "a program in between closed it."),
+                           "let that program pass descriptors on (Python: close_fds=False).");
   }
   prepare_socket(listen_fd);
   // For a later training of this process, which binds the port anew: connections take this on from

@@ -60,6 +60,43 @@ TEST_SUITE("process") {
     CHECK(secrets.size() == 2);  // one for each run
   }
 
+  TEST_CASE("troupe run: a script that closes what it inherits is told how to pass it on") {
+    const auto start_by = [](const std::string& how, const std::vector<std::string>& more) {
+      std::vector<std::string> words = {kTool, "run", "--workers", "2"};
+      words.insert(words.end(), more.begin(), more.end());
+      words.insert(words.end(), {"--", "python3", "-c",
+                                 "import subprocess, sys\n"
+                                 "sys.exit(subprocess.run(sys.argv[1:]" +
+                                     how + ").returncode)",
+                                 TROUPE_BINARY_DIR "/examples/linear_regression", "--epochs", "1"});
+      return words;
+    };
+    const TempDir dir;
+    const std::string path = (dir / "key").string();
+    REQUIRE(run_process({kTool, "secret", path}).exit_code == 0);
+    const ProcessResult passed = run_process(start_by(", close_fds=False", {}));
+    CAPTURE(passed.err);
+    CHECK(passed.exit_code == 0);
+    const ProcessResult closed = run_process(start_by("", {}));
+    CAPTURE(closed.err);
+    CHECK(closed.exit_code == 2);
+    CHECK(
+        has(closed.err, "a program in between closed it. Fix: let that program pass descriptors"));
+    // A secret of its own leaves what the launcher listens on.
+    std::vector<std::string> own = start_by("", {});
+    own.insert(own.end(), {"--secret-file", path});
+    const ProcessResult with_secret = run_process(own);
+    CAPTURE(with_secret.err);
+    CHECK(with_secret.exit_code == 3);
+    CHECK(has(with_secret.err, "is no listening TCP socket: a program in between closed it."));
+    std::vector<std::string> elastic = start_by("", {"--min-workers", "1"});
+    elastic.insert(elastic.end(), {"--virtual-replicas", "4", "--secret-file", path});
+    const ProcessResult rounds = run_process(elastic);
+    CAPTURE(rounds.err);
+    CHECK(rounds.exit_code == 3);
+    CHECK(has(rounds.err, "(Python: close_fds=False)"));
+  }
+
   TEST_CASE("troupe run: a secret in a file is handed down as one that was drawn") {
     const TempDir dir;
     const std::string path = (dir / "key").string();
