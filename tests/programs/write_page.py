@@ -27,7 +27,7 @@ metric and every tensor within 1e-9. The column "elastic" kills the chief in ste
 | refused | ends with an error before it does harm; the number is that of the reason below |
 | own draws | what is drawn in a hook is another draw at each width, and repeatable; with virtual replicas the same at each; with a number not repeatable, and the log says why |
 
-"accumulate 3": `--accumulate 3`; "virtual 4": one process with `--virtual-replicas 4`; "averages": `--ema-decay`; "2 x 2": two workers with two replicas each; "sharded":
+"Gloo": two workers; "resumed": two workers, ended after step 7 and started again; "accumulate 3": `--accumulate 3`; "virtual 4": one process with `--virtual-replicas 4`; "averages": `--ema-decay`; "2 x 2": two workers with two replicas each; "sharded":
 `--shard-optimizer`, two workers; "servers": two synchronous workers and two parameter servers.
 
 """
