@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "troupe/distributed/net/frame.h"
@@ -45,6 +46,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send_beside(FrameHeader header);
   /// Lets bulk frames in, and makes room for two of each in the write queue.
   void set_limits(const BulkLimits& limits);
+  /// As IncomingFrame::reuse.
+  void reuse(std::vector<std::byte> memory) { incoming_.reuse(std::move(memory)); }
   /// Closes once everything queued is written.
   void close_after_writes();
   void close();

@@ -27,7 +27,9 @@ FrameFault IncomingFrame::take(std::size_t bytes) {
   if (!is_payload) {
     const FrameFault fault = check_header();
     if (fault != FrameFault::none) return fault;
-    payload_.resize(header_.payload_bytes);  // bounded by type and limits
+    const std::uint64_t needed = header_.payload_bytes;  // bounded by type and limits
+    if (is_bulk(header_.type) && spare_.capacity() >= needed) payload_.swap(spare_);
+    payload_.resize(needed);
   }
   if (!complete() || payload_.empty()) return FrameFault::none;
   if (!is_bulk(header_.type)) checksum_.add(Span<const std::byte>(payload_));

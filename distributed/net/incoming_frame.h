@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "troupe/core/checksum.h"
@@ -39,6 +40,9 @@ class IncomingFrame {
   [[nodiscard]] const FrameHeader& header() const { return header_; }
   /// The payload of a complete frame; the next one begins.
   [[nodiscard]] std::vector<std::byte> finish();
+  /// Memory of a bulk payload that is needed no more: one to come is put there. Payloads that
+  /// differ a little in length, each in memory of its own, would leave the heap in pieces.
+  void reuse(std::vector<std::byte> memory) { spare_ = std::move(memory); }
 
  private:
   [[nodiscard]] FrameFault check_header();
@@ -49,6 +53,7 @@ class IncomingFrame {
   std::array<std::byte, kFrameHeaderBytes> head_{};
   FrameHeader header_;
   std::vector<std::byte> payload_;
+  std::vector<std::byte> spare_;
   std::size_t bytes_ = 0;  // of head and payload, so far
   Checksum checksum_;      // of what has come of a bulk payload
 };

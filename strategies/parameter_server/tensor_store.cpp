@@ -34,7 +34,10 @@ at::Tensor row_numbers(Span<const std::int64_t> rows) {
 }  // namespace
 
 TensorStore::TensorStore(Replica& replica, const ServedParameters& served, int server)
-    : replica_(replica), served_(served), values_(served.model.shards.size()) {
+    : replica_(replica),
+      served_(served),
+      values_(served.model.shards.size()),
+      gradients_(values_.size()) {
   const torch::NoGradGuard no_grad;
   for (std::size_t i = 0; i < values_.size(); ++i) {
     const Shard& shard = served.model.shards[i];
@@ -127,16 +130,21 @@ std::vector<std::byte> TensorStore::save() {
   return write_state(state);
 }
 
-at::Tensor TensorStore::gradient_of(const RowBlock& block) const {
+at::Tensor TensorStore::gradient_of(const RowBlock& block, at::Tensor& kept) const {
   const at::Tensor& values = held(block.shard);
-  if (block.all_rows) return host_tensor(block.values, values.sizes(), values.scalar_type());
+  if (block.all_rows) {
+    if (!kept.defined() || kept.use_count() > 1) kept = torch::empty_like(values);
+    TROUPE_CHECK_EQ(kept.nbytes(), block.values.size());
+    if (!block.values.empty()) std::memcpy(kept.data_ptr(), block.values.data(), kept.nbytes());
+    return kept;
+  }
   auto sizes = values.sizes().vec();
   sizes[0] = static_cast<std::int64_t>(block.rows.size());
   const at::Tensor rows = host_tensor(block.values, sizes, values.scalar_type());
   return torch::sparse_coo_tensor(row_numbers(block.rows).unsqueeze(0), rows, values.sizes());
 }
 
-at::Tensor TensorStore::sum_of(const std::vector<const RowBlock*>& blocks, double scale) const {
+at::Tensor TensorStore::sum_of(const std::vector<const RowBlock*>& blocks, double scale) {
   bool sparse = true;
   bool empty = true;
   for (const RowBlock* block : blocks) {
@@ -145,9 +153,11 @@ at::Tensor TensorStore::sum_of(const std::vector<const RowBlock*>& blocks, doubl
   }
   // The step counts here, too; LibTorch 1.13 does not take a sparse gradient without rows.
   if (empty) return torch::zeros_like(held(blocks.front()->shard));
+  std::vector<at::Tensor>& kept = gradients_[static_cast<std::size_t>(blocks.front()->shard)];
+  if (kept.size() < blocks.size()) kept.resize(blocks.size());
   std::vector<at::Tensor> gradients;
-  for (const RowBlock* block : blocks) {
-    at::Tensor gradient = gradient_of(*block);
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    at::Tensor gradient = gradient_of(*blocks[i], kept[i]);
     gradients.push_back(!sparse && gradient.is_sparse() ? gradient.to_dense() : gradient);
   }
   at::Tensor total = sum_in_rank_order(std::move(gradients));

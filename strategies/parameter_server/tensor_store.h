@@ -30,14 +30,16 @@ class TensorStore final : public ParameterStore {
  private:
   [[nodiscard]] torch::optim::Optimizer& optimizer_at(std::size_t number) const;
   [[nodiscard]] const at::Tensor& held(int shard) const;
-  /// One block as a gradient: dense, or a sparse tensor over the shard's rows.
-  [[nodiscard]] at::Tensor gradient_of(const RowBlock& block) const;
-  [[nodiscard]] at::Tensor sum_of(const std::vector<const RowBlock*>& blocks, double scale) const;
+  /// One block as a gradient: dense, or a sparse tensor over the shard's rows. `kept`: the dense
+  /// one of an earlier step, whose memory is used again unless an optimiser has kept the tensor.
+  [[nodiscard]] at::Tensor gradient_of(const RowBlock& block, at::Tensor& kept) const;
+  [[nodiscard]] at::Tensor sum_of(const std::vector<const RowBlock*>& blocks, double scale);
 
   Replica& replica_;
   const ServedParameters& served_;
   std::vector<at::Tensor> values_;  // by shard; undefined where another server has it
   std::vector<NamedTensor> named_;  // this server's, by name
+  std::vector<std::vector<at::Tensor>> gradients_;  // dense ones, by shard and place in its sum
 };
 
 }  // namespace troupe::detail

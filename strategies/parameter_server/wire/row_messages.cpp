@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "troupe/core/check.h"
 #include "troupe/distributed/net/frame.h"
@@ -35,7 +36,11 @@ std::size_t value_bytes_of(const Block& block, const ServedModel& model) {
 /// Appends to a message whose size was counted before.
 class Writer {
  public:
-  explicit Writer(std::size_t bytes) { message_.reserve(bytes); }
+  explicit Writer(std::size_t bytes, std::vector<std::byte> memory = {})
+      : message_(std::move(memory)) {
+    message_.clear();
+    message_.reserve(bytes);
+  }
   template <class T>
   void number(T value) {
     bytes({reinterpret_cast<const std::byte*>(&value), sizeof(value)});
@@ -212,12 +217,13 @@ std::optional<ReceivedPush> decode_push(std::vector<std::byte> message, const Se
 }
 
 std::vector<std::byte> encode_values(const std::vector<ChangeLog::Change>& changes,
-                                     const ServedModel& model, const ParameterStore& store) {
+                                     const ServedModel& model, const ParameterStore& store,
+                                     std::vector<std::byte> memory) {
   std::size_t bytes = kAlignment;
   for (const ChangeLog::Change& change : changes) {
     bytes += block_bytes(change.rows.size(), value_bytes_of(change, model));
   }
-  Writer writer(bytes);
+  Writer writer(bytes, std::move(memory));
   writer.number(static_cast<std::uint32_t>(changes.size()));
   writer.pad();
   for (const ChangeLog::Change& change : changes) {

@@ -42,10 +42,12 @@ struct ReceivedPush {
 [[nodiscard]] std::optional<ReceivedPush> decode_push(std::vector<std::byte> message,
                                                       const ServedModel& model, int server);
 
-/// The present values of what has changed, read from the store into the message.
+/// The present values of what has changed, read from the store into the message, which takes the
+/// memory of `memory`.
 [[nodiscard]] std::vector<std::byte> encode_values(const std::vector<ChangeLog::Change>& changes,
                                                    const ServedModel& model,
-                                                   const ParameterStore& store);
+                                                   const ParameterStore& store,
+                                                   std::vector<std::byte> memory = {});
 /// Views of `message`.
 [[nodiscard]] std::optional<std::vector<RowBlock>> decode_values(Span<const std::byte> message,
                                                                  const ServedModel& model,

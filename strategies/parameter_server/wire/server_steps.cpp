@@ -9,6 +9,14 @@
 #include "troupe/distributed/membership/control_messages.h"
 
 namespace troupe {
+namespace {
+
+/// The next message of that worker may take its memory.
+void reuse(ControlLines& lines, int rank, std::vector<std::byte> message) {
+  if (const auto line = lines.at(rank)) line->reuse(std::move(message));
+}
+
+}  // namespace
 
 BusyPulse::BusyPulse(std::chrono::milliseconds interval, std::function<void()> beat)
     : interval_(interval), beat_(std::move(beat)), thread_([this] { run(); }) {}
@@ -49,6 +57,7 @@ ServerSteps::ServerSteps(const Cluster& cluster, const ServerOptions& pace,
       keeper_(pace, cluster.server == 0 ? ServerRole::clock : ServerRole::follower, clocks_),
       changes_(model, cluster.server),
       versions_(cluster.members.size(), ChangeLog::kNothing),
+      memories_(cluster.members.size()),
       pulse_(beat, [this] { lines_.beat_beside(); }) {}
 
 bool ServerSteps::enter(int rank, std::uint64_t clock) {
@@ -129,6 +138,7 @@ bool ServerSteps::on_push(int rank, std::vector<std::byte> payload) {
       received->push.missed = keeper_.missed(rank);
     }
     apply({&received->push}, 1.0);
+    reuse(lines_, rank, std::move(received->message));
     return true;
   }
   rounds_.offer(rank, std::move(*received));
@@ -167,12 +177,14 @@ void ServerSteps::examine() {
   launch_if_complete();
   // After the end workers leave a round one by one: that is no conflict.
   if (keeper_.finished()) {
-    for (const auto& [rank, push] : rounds_.take_all()) answer_push(rank, PushOutcome::ended);
+    for (auto& [rank, received] : rounds_.take_all())
+      answer_push(rank, std::move(received.message), PushOutcome::ended);
   } else {
     fail_on_conflict();
   }
   if (lines_.failed()) return;
-  for (auto update = rounds_.next(); !update.empty(); update = rounds_.next()) apply_round(update);
+  for (auto update = rounds_.next(); !update.empty(); update = rounds_.next())
+    apply_round(std::move(update));
   for (const auto& [rank, answer] : keeper_.answers()) {
     if (answer.ended.empty()) send_values(rank);
     lines_.send(rank, FrameType::begun, to_json(answer));
@@ -180,7 +192,7 @@ void ServerSteps::examine() {
   if (collecting_ && clocks_.reached(*collecting_)) send_state();
 }
 
-void ServerSteps::apply_round(const RoundKeeper::Pushes& update) {
+void ServerSteps::apply_round(RoundKeeper::Pushes update) {
   std::vector<const Push*> pushes;
   double weight = 0;
   PushOutcome outcome = PushOutcome::without_gradients;
@@ -194,7 +206,7 @@ void ServerSteps::apply_round(const RoundKeeper::Pushes& update) {
   const double divisor = pushes.front()->divisor;
   apply(pushes, weight == 0 || weight == divisor ? 1.0 : divisor / weight);
   if (update.begin()->second.place.sequence == 1) keeper_.statistics().count(0, 0);
-  for (const auto& [rank, received] : update) answer_push(rank, outcome);
+  for (auto& [rank, received] : update) answer_push(rank, std::move(received.message), outcome);
 }
 
 void ServerSteps::apply(const std::vector<const Push*>& pushes, double scale) {
@@ -211,7 +223,8 @@ void ServerSteps::apply(const std::vector<const Push*>& pushes, double scale) {
   }
 }
 
-void ServerSteps::answer_push(int rank, PushOutcome outcome) {
+void ServerSteps::answer_push(int rank, std::vector<std::byte> message, PushOutcome outcome) {
+  reuse(lines_, rank, std::move(message));
   send_values(rank);
   lines_.send(rank, FrameType::pushed, "", static_cast<std::uint64_t>(outcome));
 }
@@ -235,8 +248,11 @@ void ServerSteps::send_values(int rank) {
     const auto changed = changes_.since(known);
     encoded_ = {known, changes_.version(), nullptr};
     if (!changed.empty()) {
-      encoded_.bytes = std::make_shared<const std::vector<std::byte>>(
-          pulse_.during([&] { return encode_values(changed, model_, store_); }));
+      Memory& memory = memories_[static_cast<std::size_t>(rank)];
+      if (!memory || memory.use_count() > 1) memory = std::make_shared<std::vector<std::byte>>();
+      *memory =
+          pulse_.during([&] { return encode_values(changed, model_, store_, std::move(*memory)); });
+      encoded_.bytes = memory;
     }
   }
   known = changes_.version();

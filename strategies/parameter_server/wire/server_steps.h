@@ -102,9 +102,10 @@ class ServerSteps {
   [[nodiscard]] bool on_push(int rank, std::vector<std::byte> payload);
   [[nodiscard]] bool on_launch(Span<const std::byte> payload);
   void launch_if_complete();
-  void apply_round(const RoundKeeper::Pushes& update);
+  void apply_round(RoundKeeper::Pushes update);
   void apply(const std::vector<const Push*>& pushes, double scale);
-  void answer_push(int rank, PushOutcome outcome);
+  /// `message`: of the push, which is done with.
+  void answer_push(int rank, std::vector<std::byte> message, PushOutcome outcome);
   void fail_on_conflict();
   void send_values(int rank);
   void send_state();
@@ -119,6 +120,8 @@ class ServerSteps {
     std::int64_t to = -1;
     std::shared_ptr<const std::vector<std::byte>> bytes;
   };
+  /// Of a message to one worker, at a time.
+  using Memory = std::shared_ptr<std::vector<std::byte>>;
 
   const Cluster& cluster_;
   const ServerOptions pace_;
@@ -131,6 +134,7 @@ class ServerSteps {
   ChangeLog changes_;
   std::vector<std::int64_t> versions_;      // of the values that each worker has, by rank
   Encoded encoded_;                         // the last values message: often several want the same
+  std::vector<Memory> memories_;            // of values messages, by the rank that asked first
   std::vector<std::byte> initial_state_;    // came before launch
   std::optional<Launch> pending_launch_;    // until all workers are here
   std::optional<TargetClocks> collecting_;  // the chief waits for our state

@@ -1,16 +1,14 @@
 // What the loader does with memory: batches are gathered into the tensors of earlier ones, and only
 // where nobody has those any more.
-#include <c10/core/CPUAllocator.h>
-
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <set>
 #include <utility>
 #include <vector>
 
+#include "tests/support/counted_allocator.h"
 #include "tests/support/eventually.h"
 #include "tests/support/torch_prelude.h"
 #include "troupe/data/loader.h"
@@ -25,35 +23,11 @@ void count_one() {
   if (counting.load(std::memory_order_relaxed)) ++allocations;
 }
 
-/// LibTorch's allocator for the CPU, counted: it takes tensors' memory past operator new.
-class CountedAllocator final : public c10::Allocator {
- public:
-  explicit CountedAllocator(c10::Allocator* real) : real_(real) {}
-  // Of these three, older and newer versions of LibTorch override different ones.
-  // NOLINTBEGIN(modernize-use-override, cppcoreguidelines-explicit-virtual-functions)
-  c10::DataPtr allocate(std::size_t bytes) const {
-    count_one();
-    return real_->allocate(bytes);
-  }
-  c10::DataPtr allocate(std::size_t bytes) {
-    return static_cast<const CountedAllocator*>(this)->allocate(bytes);
-  }
-  void copy_data(void* to, const void* from, std::size_t bytes) const {
-    std::memcpy(to, from, bytes);
-  }
-  // NOLINTEND(modernize-use-override, cppcoreguidelines-explicit-virtual-functions)
-  c10::DeleterFnPtr raw_deleter() const override { return real_->raw_deleter(); }
-
- private:
-  c10::Allocator* real_;
-};
-
 /// Counts every allocation of this process, by any thread, while it lives.
 class AllocationCount {
  public:
   AllocationCount() {
-    static CountedAllocator counted(c10::GetCPUAllocator());
-    c10::SetCPUAllocator(&counted, /*priority=*/255);
+    troupe::testing::CountedAllocator::install([](std::size_t) { count_one(); });
     allocations = 0;
     counting = true;
   }

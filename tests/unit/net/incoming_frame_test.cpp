@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/test_prelude.h"
@@ -103,6 +104,26 @@ TEST_SUITE("net") {
     }
     IncomingFrame first(/*sums_bulk=*/true);  // of one that may be no process of ours
     CHECK(take(first, flipped(good, 4)) == FrameFault::bad_version);
+  }
+
+  TEST_CASE("incoming frame: a bulk payload takes the memory of one that is needed no more") {
+    IncomingFrame incoming(/*sums_bulk=*/true);
+    incoming.set_limits(kLimits);
+    const auto received = [&](FrameType type, const Bytes& payload) {
+      CHECK(take(incoming, frame_of(type, payload)) == FrameFault::none);
+      Bytes message = incoming.finish();
+      CHECK(message == payload);
+      return message;
+    };
+    Bytes first = received(FrameType::push, Bytes(900, std::byte{7}));
+    const std::byte* const memory = first.data();
+    incoming.reuse(std::move(first));
+    CHECK(received(FrameType::report, Bytes(100, std::byte{5})).data() != memory);
+    Bytes shorter = received(FrameType::push, Bytes(850, std::byte{6}));
+    CHECK(shorter.data() == memory);
+    CHECK(received(FrameType::push, Bytes(800, std::byte{4})).data() != memory);  // still in use
+    incoming.reuse(std::move(shorter));
+    CHECK(received(FrameType::push, Bytes(950, std::byte{3})).data() != memory);  // does not fit
   }
 }
 

@@ -164,7 +164,13 @@ TEST_SUITE("distributed") {
     const auto limits = troupe::bulk_limits(model(), 0);
     const std::vector<troupe::ChangeLog::Change> all = {
         {0, true, {}}, {2, true, {}}, {3, true, {}}};
-    CHECK(limits.rows >= troupe::encode_values(all, model(), CountingStore()).size());
+    auto message = troupe::encode_values(all, model(), CountingStore());
+    CHECK(limits.rows >= message.size());
+    const auto same = message;
+    const std::byte* const memory = message.data();
+    message = troupe::encode_values(all, model(), CountingStore(), std::move(message));
+    CHECK(message.data() == memory);
+    CHECK(message == same);
     CHECK(limits.rows < (1 << 20) + 1000);
   }
 }

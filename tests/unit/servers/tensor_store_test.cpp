@@ -2,8 +2,10 @@
 // parts of the tensors, and states are divided, put together and refused.
 #include "troupe/strategies/parameter_server/tensor_store.h"
 
+#include <atomic>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/counted_allocator.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/strategies/server_hooks.h"
 #include "troupe/core/error.h"
@@ -16,6 +18,7 @@
 
 namespace tensor_store_test {
 
+using troupe::Span;
 using troupe::testing::ServerHooks;
 namespace inner = troupe::detail;
 
@@ -50,6 +53,26 @@ struct Server : Part {
       : Part(hooks, servers), store(*replica, served, index) {}
   inner::TensorStore store;
 };
+
+/// One wide tensor, on one shard.
+class WideHooks final : public troupe::testing::TinyHooks {
+ public:
+  static constexpr std::int64_t kWidth = 4096;
+  struct Net final : torch::nn::Module {
+    torch::Tensor wide = register_parameter("wide", torch::zeros({kWidth}));
+  };
+  [[nodiscard]] troupe::Trainable create_model() const override {
+    auto net = std::make_shared<Net>();
+    return {net, std::make_shared<torch::optim::SGD>(net->parameters(), 0.1)};
+  }
+};
+std::atomic<int> wide_allocations{0};
+
+at::Tensor values_of(const troupe::ParameterStore& store) {
+  at::Tensor values = torch::empty({WideHooks::kWidth});
+  store.read(0, {}, {static_cast<std::byte*>(values.data_ptr()), values.nbytes()});
+  return values;
+}
 
 /// What a replica's optimisers hold, bit for bit.
 std::string optimizers_of(troupe::Replica& replica) {
@@ -279,6 +302,31 @@ TEST_SUITE("strategies") {
       const auto* data = reinterpret_cast<const std::byte*>(forged.data());
       CHECK_THROWS_AS((void)inner::read_state({data, forged.size()}), troupe::ConfigError);
     }
+  }
+
+  TEST_CASE(
+      "tensor store: a step takes no memory for gradients, which would leave a heap in pieces") {
+    const WideHooks hooks;
+    Part device(hooks, 1);
+    std::vector<std::unique_ptr<Server>> servers;
+    servers.push_back(std::make_unique<Server>(hooks, 1, 0));
+    for (int step = 0; step < 3; ++step) step_both(device, servers, 0, step);
+    troupe::Push push;
+    push.learning_rates = {0.1};
+    const auto gradient = torch::full({WideHooks::kWidth}, 0.5F);
+    const Span<const std::byte> values(static_cast<const std::byte*>(gradient.data_ptr()),
+                                       gradient.nbytes());
+    push.gradients = {{0, true, {}, values}};
+    const at::Tensor before = values_of(servers[0]->store);
+    troupe::testing::CountedAllocator::install([](std::size_t bytes) {
+      if (bytes >= WideHooks::kWidth * sizeof(float)) ++wide_allocations;
+    });
+    wide_allocations = 0;
+    (void)torch::empty({WideHooks::kWidth});
+    CHECK(wide_allocations == 1);
+    servers[0]->store.apply({&push, &push}, 0.5);
+    CHECK(wide_allocations == 1);
+    CHECK(torch::allclose(values_of(servers[0]->store), before - 0.05));
   }
 
   TEST_CASE("tensor store: what servers cannot do is refused by name") {
