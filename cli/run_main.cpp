@@ -1,9 +1,11 @@
 #include "troupe/cli/run_main.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -14,6 +16,7 @@
 #include "troupe/core/failure.h"
 #include "troupe/core/log.h"
 #include "troupe/core/stop_signal.h"
+#include "troupe/core/text.h"
 #include "troupe/core/user_code.h"
 
 namespace troupe::detail {
@@ -21,12 +24,7 @@ namespace {
 
 /// One line, whatever the message holds: scripts and people read the last line of stderr.
 void print_error(const char* kind, const std::string& message) {
-  std::string line = std::string("troupe: error[") + kind + "]: " + message;
-  for (char& c : line) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
-  }
-  line += '\n';
-  std::fputs(line.c_str(), stderr);
+  std::fputs((log_line(text("troupe: error[", kind, "]: ", message)) + '\n').c_str(), stderr);
   std::fflush(stderr);
 }
 
@@ -56,11 +54,24 @@ void take_usr1_for_term() {
   sigaction(SIGUSR1, &action, nullptr);
 }
 
+/// Of standard input, output and error those that are closed would be the numbers of the next
+/// files, sockets and pipes: what is printed would go there. An output that was closed stays one
+/// that cannot be written.
+void hold_standard_descriptors() {
+  for (int number = 0; number <= STDERR_FILENO; ++number) {
+    if (fcntl(number, F_GETFD) >= 0 || errno != EBADF) continue;  // NOLINT: POSIX is variadic
+    // It gets the smallest number that is free.
+    (void)open("/dev/null", number == STDERR_FILENO ? O_WRONLY : O_RDONLY);  // NOLINT
+  }
+}
+
 }  // namespace
 
 int run_guarded(const std::function<int()>& body) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
+  hold_standard_descriptors();
+  unblock_stop_signals();
   drop_handlers_of_libraries();
   take_usr1_for_term();
   try {

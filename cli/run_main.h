@@ -15,7 +15,8 @@ namespace detail {
 /// or that of the exception it threw, after one line `troupe: error[<kind>]: <cause> Fix: <fix>`. A
 /// TrainingRun destroyed without finish() is such an error, too. SIGPIPE and SIGXFSZ are ignored
 /// from here on: a closed pipe and a full file are reported as errors. SIGUSR1, unless the program
-/// handles it, is a SIGTERM. Handlers that a shared library has installed for SIGTERM, SIGHUP and
+/// handles it, is a SIGTERM. Requests to stop that the parent has blocked are
+/// let through. Handlers that a shared library has installed for SIGTERM, SIGHUP and
 /// SIGINT are taken out.
 template <class Body>
 [[nodiscard]] int run_main(Body&& body) {

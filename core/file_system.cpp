@@ -8,11 +8,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <exception>
 #include <utility>
 
 #include "troupe/core/failure.h"
+#include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/core/unique_fd.h"
 
@@ -145,9 +148,34 @@ class PosixFileWriter final : public FileWriter {
   std::string shown_;
 };
 
+/// The calls that some file systems do not have, network ones above all: training does without.
+bool is_unsupported(int error) {
+  return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP || error == ENOTSUP ||
+         error == ENOLCK || error == EPERM;
+}
+
+void warn_once(std::atomic<bool>& warned, const std::string& warning) {
+  if (!warned.exchange(true)) log_warning(warning);
+}
+
+/// Returns 0 also where the file system cannot.
+int sync_directory_at(int fd, const std::string& shown) {
+  if (retry([&] { return ::fsync(fd); }) == 0) return 0;
+  const int error = errno;
+  if (!is_unsupported(error)) return error;
+  static std::atomic<bool> warned{false};
+  warn_once(warned, text("the file system of '", shown, "' cannot make a directory durable (",
+                         std::strerror(error),
+                         "): after a loss of power the newest checkpoints may be missing"));
+  return 0;
+}
+
 class PosixFileLock final : public FileLock {
  public:
-  PosixFileLock(UniqueFd fd, std::string shown) : fd_(std::move(fd)), shown_(std::move(shown)) {}
+  PosixFileLock(UniqueFd fd, std::string shown, bool is_enforced)
+      : fd_(std::move(fd)), shown_(std::move(shown)), is_enforced_(is_enforced) {}
+
+  [[nodiscard]] bool is_enforced() const override { return is_enforced_; }
 
   [[nodiscard]] std::string read() const override {
     std::string record(kMaxLockRecord, '\0');
@@ -170,6 +198,7 @@ class PosixFileLock final : public FileLock {
  private:
   UniqueFd fd_;  // closing it gives the lock back
   std::string shown_;
+  bool is_enforced_;
 };
 
 /// Whether the open file is still the one at its name.
@@ -269,9 +298,8 @@ void PosixFileSystem::create_root() {
     if (path.empty()) continue;  // before the first '/'
     if (::mkdir(path.c_str(), kDirectoryMode) == 0) {
       const UniqueFd fd(retry([&] { return ::open(above.c_str(), kDirectoryFlags); }));
-      if (fd.get() < 0 || retry([&] { return ::fsync(fd.get()); }) != 0) {
-        throw_file_error("sync", above, errno);
-      }
+      const int failed = fd.get() < 0 ? errno : sync_directory_at(fd.get(), above);
+      if (failed != 0) throw_file_error("sync", above, failed);
     } else if (const int error = errno; error != EEXIST && error != EISDIR) {
       struct stat there = {};  // an existing directory may answer EROFS or EACCES instead
       if (::stat(path.c_str(), &there) != 0) throw_file_error("create", path, error);
@@ -314,9 +342,8 @@ void PosixFileSystem::rename(const std::string& from, const std::string& to) {
 void PosixFileSystem::sync_directory(const std::string& path) {
   const std::vector<std::string> components = split_path(path);
   const UniqueFd fd = open_below(root_, components, components.size());
-  if (fd.get() < 0 || retry([&] { return ::fsync(fd.get()); }) != 0) {
-    fail("sync", shown(path), errno, fd.get());
-  }
+  const int failed = fd.get() < 0 ? errno : sync_directory_at(fd.get(), shown(path));
+  if (failed != 0) fail("sync", shown(path), failed, fd.get());
 }
 
 void PosixFileSystem::sync_file(const std::string& path) {
@@ -402,12 +429,16 @@ std::unique_ptr<FileLock> PosixFileSystem::try_lock(const std::string& path) {
     UniqueFd fd(
         retry([&] { return ::openat(place.parent.get(), place.name.c_str(), kFlags, kFileMode); }));
     if (fd.get() < 0) fail("lock", shown(path), errno, place.parent.get());
-    if (retry([&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB); }) != 0) {
+    const bool locked = retry([&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB); }) == 0;
+    if (!locked) {
       if (errno == EWOULDBLOCK) return nullptr;
-      throw_file_error("lock", shown(path), errno);
+      if (!is_unsupported(errno)) throw_file_error("lock", shown(path), errno);
+      static std::atomic<bool> warned{false};
+      warn_once(warned, text("the file system of '", shown(path), "' has no locks (",
+                             std::strerror(errno), "): who writes there is known by its record"));
     }
     if (same_file(fd.get(), place)) {
-      return std::make_unique<PosixFileLock>(std::move(fd), shown(path));
+      return std::make_unique<PosixFileLock>(std::move(fd), shown(path), locked);
     }
   }
   throw_file_error("lock", shown(path), EBUSY);

@@ -50,6 +50,9 @@ class FileLock {
   virtual ~FileLock() = default;
   /// The content of the lock's file, at most 4 KiB; "" if nothing was written to it.
   [[nodiscard]] virtual std::string read() const = 0;
+  /// Whether the file system keeps other processes out. Without locks it does not: what was read
+  /// has to say whether somebody is there.
+  [[nodiscard]] virtual bool is_enforced() const { return true; }
   /// In place: who reads the file meanwhile finds the new record, the old one or the beginning of
   /// one and the end of the other, and never an empty file; of records of one size no longer or
   /// shorter one.
@@ -73,7 +76,8 @@ class FileSystem {
   /// Moves a file over a file or to a free path, or a directory to a free path, in one step.
   /// Durable by sync_directory(parent).
   virtual void rename(const std::string& from, const std::string& to) = 0;
-  /// Names made, moved and removed in this directory survive a loss of power when this returns.
+  /// Names made, moved and removed in this directory survive a loss of power when this returns; on
+  /// a file system that cannot do that, as soon as it does it by itself.
   virtual void sync_directory(const std::string& path) = 0;
   /// Makes the content of an existing file durable, as FileWriter::sync does.
   virtual void sync_file(const std::string& path) = 0;
@@ -92,7 +96,7 @@ class FileSystem {
   [[nodiscard]] virtual std::vector<std::byte> read_start(const std::string& path,
                                                           std::uint64_t count) = 0;
   /// Locks the file at `path`, made if missing. Null: another process holds the lock, or another
-  /// FileLock of this process. Does not wait.
+  /// FileLock of this process. Does not wait. See FileLock::is_enforced.
   [[nodiscard]] virtual std::unique_ptr<FileLock> try_lock(const std::string& path) = 0;
 };
 

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "troupe/core/error.h"
+#include "troupe/core/strict_json.h"
 #include "troupe/core/terminal.h"
 
 namespace troupe {
@@ -61,20 +62,6 @@ void write_bytes(std::string_view bytes) {
   std::fflush(stderr);
 }
 
-// Without what a terminal would obey and what would end the line: messages quote other processes.
-// Of UTF-8 that is also C2 80 to C2 9F.
-std::string without_controls(std::string_view message) {
-  std::string line(message);
-  unsigned char before = 0;
-  for (char& c : line) {
-    const auto octet = static_cast<unsigned char>(c);
-    if (octet < 0x20 || octet == 0x7f) c = ' ';
-    if (before == 0xc2 && octet >= 0x80 && octet < 0xa0) c = '\xa0';  // a space that does not break
-    before = octet;
-  }
-  return line;
-}
-
 }  // namespace
 
 void configure_log(LogLevel lowest, const std::string& process_name) {
@@ -87,8 +74,21 @@ void set_log_sink(Sink sink) {
   g_sink = std::move(sink);
 }
 
+std::string detail::log_line(std::string_view message) {
+  std::string line = to_utf8(std::string(message));
+  unsigned char before = 0;
+  for (char& c : line) {
+    const auto octet = static_cast<unsigned char>(c);
+    if (octet < 0x20 || octet == 0x7f) c = ' ';
+    // In UTF-8 C2 80 to C2 9F are controls, too: a space that does not break.
+    if (before == 0xc2 && octet >= 0x80 && octet < 0xa0) c = '\xa0';
+    before = octet;
+  }
+  return line;
+}
+
 void log(LogLevel level, std::string_view message) {
-  const std::string line = without_controls(message);
+  const std::string line = detail::log_line(message);
   const auto severity = to_spdlog(level);
   const std::lock_guard<std::mutex> lock(g_status_mutex);
   if (g_sink) {

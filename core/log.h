@@ -44,6 +44,10 @@ void log_error(const Parts&... parts) {
 
 namespace detail {
 
+/// `message` as a line of a log: without what a terminal would obey and what would end the line,
+/// and with U+FFFD for what is not UTF-8. Messages quote other processes.
+[[nodiscard]] std::string log_line(std::string_view message);
+
 /// What a program was asked to print, on stdout, which others read. Returns whether anybody reads
 /// on: a reader that has closed the pipe has what it wanted.
 /// Throws: EnvironmentError where the text is lost otherwise.

@@ -54,6 +54,13 @@ std::string signal_name(int number) {
   return name == nullptr ? "signal " + std::to_string(number) : std::string("SIG") + name;
 }
 
+void unblock_stop_signals() {
+  sigset_t ours;
+  sigemptyset(&ours);
+  for (const int number : kStopSignals) sigaddset(&ours, number);
+  pthread_sigmask(SIG_UNBLOCK, &ours, nullptr);
+}
+
 StopSignal::StopSignal() {
   g_requested = 0;
   g_on_terminal = isatty(STDERR_FILENO) == 1;
@@ -61,6 +68,7 @@ StopSignal::StopSignal() {
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
+  unblock_stop_signals();
   for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
     const int number = kStopSignals[i];
     const bool kept = number == SIGHUP && is_ignored(number);

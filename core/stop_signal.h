@@ -19,6 +19,10 @@ inline constexpr std::chrono::milliseconds kSameRequest{100};
 /// Whether this process was started to ignore `number`; with SIGHUP that is what `nohup` does.
 [[nodiscard]] bool is_ignored(int number);
 
+/// In this thread: a parent that blocks signals around its fork hands that down, and a request to
+/// stop would wait for ever.
+void unblock_stop_signals();
+
 /// "SIGTERM"
 [[nodiscard]] std::string signal_name(int number);
 

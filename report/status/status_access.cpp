@@ -1,6 +1,7 @@
 #include "troupe/report/status/status_access.h"
 
 #include <array>
+#include <boost/algorithm/string/predicate.hpp>
 #include <cstddef>
 
 #include "troupe/core/secret.h"
@@ -24,8 +25,9 @@ std::string_view query_value(std::string_view query, std::string_view name) {
 }
 
 std::string_view bearer(std::string_view authorization) {
-  constexpr std::string_view kScheme = "Bearer ";
-  if (authorization.substr(0, kScheme.size()) != kScheme) return {};
+  constexpr std::string_view kScheme = "bearer ";  // in any case: RFC 7235, 2.1
+  const std::string_view scheme = authorization.substr(0, kScheme.size());
+  if (!boost::algorithm::iequals(scheme, kScheme)) return {};
   return authorization.substr(kScheme.size());
 }
 

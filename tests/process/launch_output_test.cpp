@@ -194,4 +194,21 @@ TEST_SUITE("process") {
     CHECK(result.exit_code == 0);
     CHECK(std::filesystem::exists(folder / "done"));
   }
+
+  // Its own sockets and pipes would have their numbers, and be written over.
+  TEST_CASE("troupe run: ends with its workers where standard input and both outputs are closed") {
+    for (const char* group : {"--workers 2", "--workers 2 --min-workers 1"}) {
+      CAPTURE(group);
+      const TempDir folder;
+      const std::string line =
+          troupe::text("exec \"$0\" run ", group,
+                       " -- /bin/sh -c 'echo > \"$0.$TROUPE_RANK\"' \"$1\" <&- >&- 2>&-");
+      const ProcessResult result =
+          run_process({"/bin/sh", "-c", line, kTool, (folder / "done").string()});
+      CHECK(!result.timed_out);
+      CHECK(result.exit_code == 0);
+      CHECK(std::filesystem::exists(folder / "done.0"));
+      CHECK(std::filesystem::exists(folder / "done.1"));
+    }
+  }
 }

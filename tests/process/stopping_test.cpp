@@ -118,6 +118,25 @@ TEST_SUITE("stopping") {
     run.signal(SIGUSR1);  // means SIGTERM
     CHECK(run.wait(kLimit).signal == SIGTERM);
   }
+
+  TEST_CASE("stopping: signals that the parent has blocked stop a program all the same") {
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    for (const Start& start : {kAlone, kTwo}) {
+      CAPTURE(start.name);
+      const TempDir dir;
+      pthread_sigmask(SIG_SETMASK, &all, &before);
+      Process run(command(start, dir, 1'000'000));
+      pthread_sigmask(SIG_SETMASK, &before, nullptr);
+      REQUIRE(run.wait_for_output("step = 3 (", kLimit));
+      run.signal(SIGTERM);
+      const auto stopped = run.wait(kLimit);
+      INFO(stopped.err);
+      CHECK(stopped.exit_code == 143);
+      CHECK(newest(dir) >= 3);
+    }
+  }
 }
 
 }  // namespace stopping_test

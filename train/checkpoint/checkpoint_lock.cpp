@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -42,7 +44,8 @@ json parsed(const std::string& record, const std::string& shown) try {
 std::optional<LockOwner> owner_in(const std::string& record, const std::string& shown) try {
   const json read = parsed(record, shown);
   return LockOwner{read.at("machine").get<std::string>(), read.at("pid").get<std::int64_t>(),
-                   read.at("generation").get<std::uint64_t>()};
+                   read.at("generation").get<std::uint64_t>(),
+                   read.value("started", std::uint64_t{0})};
 } catch (const json::exception&) {
   return std::nullopt;
 }
@@ -75,14 +78,31 @@ std::optional<std::uint64_t> generation_on_record(FileSystem& files) {
 LockOwner this_process(std::uint64_t generation) {
   std::array<char, 256> name{};
   if (::gethostname(name.data(), name.size() - 1) != 0) name[0] = '?';
-  return {name.data(), ::getpid(), generation};
+  const std::int64_t pid = ::getpid();
+  return {name.data(), pid, generation, process_start(pid).value_or(0)};
+}
+
+std::optional<std::uint64_t> process_start(std::int64_t pid) {
+  std::ifstream file(text("/proc/", pid, "/stat"));
+  std::string line;
+  if (!std::getline(file, line)) return std::nullopt;
+  // "12 (a name) S 1 ...": the name may hold anything. The start is the 22nd value; see proc(5).
+  std::istringstream values(line.substr(std::min(line.rfind(')') + 1, line.size())));
+  std::string value;
+  for (int number = 3; number < 22; ++number) values >> value;
+  std::uint64_t start = 0;
+  if (!(values >> start)) return std::nullopt;
+  return start;
 }
 
 CheckpointLock::CheckpointLock(FileSystem& files, const LockOwner& owner)
     : files_(files), lock_(files.try_lock(kLockName)) {
   const std::string shown = files.shown(kLockName);
   const auto last = owner_in(lock_ ? lock_->read() : read_record(files), shown);
-  if (!lock_) {
+  // Where nothing keeps others out the record has to tell whether its process lives.
+  const bool lives = lock_ && !lock_->is_enforced() && last && last->machine == owner.machine &&
+                     process_start(last->pid) == last->started && last->pid != owner.pid;
+  if (!lock_ || lives) {
     throw EnvironmentError(
         text("'", files.shown(""), "' is in use: ", described(last), " writes checkpoints there."),
         "end that process, or give this run a model directory of its own.");
@@ -98,7 +118,10 @@ CheckpointLock::CheckpointLock(FileSystem& files, const LockOwner& owner)
   // A clock that was set back does not make this start an earlier one than the last.
   const std::uint64_t generation =
       last ? std::max(owner.generation, last->generation) : owner.generation;
-  record_ = line_of({{"machine", owner.machine}, {"pid", owner.pid}, {"generation", generation}});
+  record_ = line_of({{"machine", owner.machine},
+                     {"pid", owner.pid},
+                     {"started", owner.started},
+                     {"generation", generation}});
   // What a process that has ended in order leaves: nobody's, and still of its start.
   last_record_ = line_of({{"generation", generation}});
   lock_->write(record_);

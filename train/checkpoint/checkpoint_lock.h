@@ -1,8 +1,8 @@
 // Checkpoint lock: one process writes a model directory. The system's file lock ends with the
 // process that holds it; the record in the file says who that is and catches what the lock cannot.
 //
-// On a network file system without working locks (flock), only the record protects, and only
-// between machines: docs/checkpoint_format.md.
+// On a file system without working locks (flock) the record alone protects: on this machine by
+// whether the process lives, between machines by the generation: docs/checkpoint_format.md.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,11 @@ struct LockOwner {
   std::string machine;  // its name
   std::int64_t pid = 0;
   std::uint64_t generation = 0;  // Cluster::generation: which start of the job
+  std::uint64_t started = 0;     // process_start(pid): numbers of processes come again
 };
+
+/// When the process began, in ticks since this machine did. Unset: there is no such process.
+[[nodiscard]] std::optional<std::uint64_t> process_start(std::int64_t pid);
 
 /// Of the process that writes a model directory, or was the last to; unset: there is none.
 /// Blocks for 0.1 s where the record makes no sense: its owner may be writing it.

@@ -23,6 +23,10 @@ TEST_SUITE("unit") {
     for (const char c : line.substr(0, line.size() - 1)) {
       CHECK(static_cast<unsigned char>(c) >= 0x20);
     }
+    // What is not UTF-8: alone, begun and not ended, and too long.
+    CHECK(troupe::detail::log_line("a\xa2z \xc3\xa4 \xe2\x82") ==
+          "a\xef\xbf\xbdz \xc3\xa4 \xef\xbf\xbd");
+    CHECK(troupe::detail::log_line("\xff").size() == 3);
   }
 }
 

@@ -56,6 +56,9 @@ TEST_SUITE("status") {
     };
     for (const std::string page : {"/", "/events", "/metrics"}) {
       CAPTURE(page);
+      for (const std::string scheme : {"Bearer ", "bearer ", "BEARER "})
+        CHECK(refusal(page, scheme + kToken) == 0);
+      CHECK(refusal(page, "Basic " + kToken) == 401);
       CHECK(refusal(page + "?token=" + kToken) == 0);
       CHECK(refusal(page + "?a=b&token=" + kToken + "&c") == 0);
       CHECK(refusal(page, "Bearer " + kToken) == 0);
