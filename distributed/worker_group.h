@@ -131,8 +131,9 @@ class WorkerGroup {
   /// `exit_code` (1 to 255). Best effort, bounded by a second; never throws. Collectives fail then.
   void abort(const std::string& reason, int exit_code) noexcept;
 
-  /// Ends this worker's part, as the worker of rank `lost` is gone: what it is in, and what it
-  /// enters, throws PeerLost with `cause`. The others are not told.  Thread: any.  Blocks: no.
+  /// Ends this worker's part, as the worker of rank `lost` (-1: not known) is gone: what it is in,
+  /// and what it enters, throws PeerLost with `cause`. The others are not told.  Thread: any.
+  /// Blocks: no.
   void cancel(const std::string& cause, int lost) noexcept;
   /// The rank that the group's failure names; -1: there is none.  Thread: any.
   [[nodiscard]] int culprit() const;

@@ -211,6 +211,7 @@ History Estimator::train(const TrainSpec& spec) {
              "; raise max_steps, or use another model_dir, to train on.");
     History nothing;
     nothing.reason = text("max_steps ", *options.max_steps, " is reached");
+    nothing.on_chief = cluster.is_chief();
     return nothing;
   }
   if (!strategy_) strategy_ = make_strategy(options_.strategy);
@@ -288,19 +289,20 @@ Evaluation Estimator::evaluate(const EvaluateCall& call) {
            call.known ? std::string("by all workers")
                       : text(Seconds(steady_clock().now() - start).count(), " sec"),
            "): ", to_line(evaluation));
-  write_summary(call.name, evaluation, checkpoint);
+  write_summary(call, evaluation, checkpoint);
   return evaluation;
 }
 
-void Estimator::write_summary(const std::string& name, const Evaluation& evaluation,
+void Estimator::write_summary(const EvaluateCall& call, const Evaluation& evaluation,
                               const std::string& source) {
-  const std::string directory = evaluation_directory(name);
+  const std::string directory = evaluation_directory(call.name);
   auto& writer = summaries_[directory];
   if (!writer) writer = std::make_unique<SummaryWriter>(directory);
   std::vector<Scalar> scalars;
   for (const auto& [tag, value] : evaluation.metrics) scalars.push_back({tag, value});
-  writer->write(evaluation.global_step, scalars);
-  if (!source.empty()) writer->write_text(evaluation.global_step, "checkpoint_path", source);
+  writer->write(evaluation.global_step, scalars, call.is_repeated);
+  if (!source.empty())
+    writer->write_text(evaluation.global_step, "checkpoint_path", source, call.is_repeated);
 }
 
 PredictionStream Estimator::predict(const PredictCall& call) {

@@ -115,7 +115,7 @@ class Estimator {
   [[nodiscard]] const Splits& splits();
   [[nodiscard]] LoadedModel& evaluation_model(const std::string& checkpoint);
   /// `source`: the checkpoint's path; "": fresh weights.
-  void write_summary(const std::string& name, const Evaluation& evaluation,
+  void write_summary(const EvaluateCall& call, const Evaluation& evaluation,
                      const std::string& source);
 
   std::shared_ptr<const Hooks> training_hooks_;

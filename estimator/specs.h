@@ -43,6 +43,8 @@ struct EvaluateCall {
   /// What the workers of the training have come to together, of this checkpoint: it is written
   /// down, and nothing is evaluated.
   std::optional<Evaluation> known;
+  /// A process that was lost may have written this evaluation's summaries: they are there once.
+  bool is_repeated = false;
 };
 
 /// The evaluations of train_and_evaluate, when they happen, and what is exported after them. Of at

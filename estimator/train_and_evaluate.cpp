@@ -48,9 +48,10 @@ class EstimatorJob final : public ExportingJob {
   }
 
  private:
-  [[nodiscard]] Evaluation evaluate_checkpoint(const std::string& checkpoint) override {
+  [[nodiscard]] Evaluation evaluate_checkpoint(const std::string& checkpoint, bool again) override {
     EvaluateCall call = spec_;
     call.checkpoint = checkpoint;
+    call.is_repeated = again;
     if (together_ && together_->first == checkpoint) {
       call.known = std::exchange(together_, std::nullopt)->second;
     } else {
@@ -210,7 +211,7 @@ void EvaluatedTraining::announce() const {
 
 /// TODO(T-007): asynchronous workers could begin one after the other, as Estimator's did.
 TrainAndEvaluateResult EvaluatedTraining::after_training(const History& history) {
-  if (estimator_.options().strategy.cluster.rank > 0) return {};
+  if (!history.on_chief) return {};
   // One that was announced may have died: what counts is who is there, before the marker ends it.
   const bool evaluator =
       (listener_ == nullptr || job_->is_anothers()) && evaluator_is_present(model_dir());
@@ -218,7 +219,11 @@ TrainAndEvaluateResult EvaluatedTraining::after_training(const History& history)
   if (listener_ && listener_->last()) return to_result(listener_->last());
   if (evaluator) return {};
   const auto newest = job_->latest_checkpoint();
-  if (!newest || job_->is_settled(*newest)) return {};
+  if (!newest) return {};
+  if (job_->is_settled(*newest)) {  // by a process that was lost before it could report it
+    const EvaluationRound round = job_->settled();
+    return round.evaluation.metrics.empty() ? TrainAndEvaluateResult() : to_result(round);
+  }
   log_info("the last checkpoint has not been evaluated and exported: this process does it now");
   return to_result(evaluate_and_export(*job_, *newest, [](std::int64_t) { return true; }));
 }

@@ -10,8 +10,8 @@
 
 namespace troupe {
 
-/// What this process evaluated and exported last; empty in a worker, and if nothing was left to
-/// train.
+/// What this process evaluated and exported last; where a process before it had done all of that,
+/// what that one came to. Empty in a worker.
 struct TrainAndEvaluateResult {
   std::optional<Evaluation> evaluation;
   std::vector<std::optional<std::string>> exports;  // by exporter; unset: it chose not to

@@ -42,8 +42,9 @@ class StockExporter : public Exporter {
     write_model();
   }
   std::optional<std::string> offer(const ExportOffer& offer) final {
-    if (!wants(offer)) return std::nullopt;
     PosixFileSystem files(offer.export_directory);
+    // What a process that was lost has exported is not wanted again, and where it is still counts.
+    if (!wants(offer)) return made_of(offer, files);
     std::string path = export_of(offer, files);
     log_info("exporter '", name_, "': step ", offer.evaluation.global_step, " is in '", path, "'");
     published(offer, path, files);
@@ -52,14 +53,21 @@ class StockExporter : public Exporter {
   }
 
  private:
-  /// The path of the checkpoint's export, made unless it is there.
-  [[nodiscard]] std::string export_of(const ExportOffer& offer, FileSystem& files) const {
-    const ExportRecord record{offer.checkpoint_digest, offer.evaluation};
+  /// The path of the checkpoint's export; unset: it was not exported here.
+  [[nodiscard]] static std::optional<std::string> made_of(const ExportOffer& offer,
+                                                          FileSystem& files) {
+    if (offer.checkpoint_digest.empty()) return std::nullopt;
     for (const std::string& name : exports_in(files)) {
-      if (record.checkpoint_digest.empty()) break;
-      const auto other = read_export_record(files, name);
-      if (other && other->checkpoint_digest == record.checkpoint_digest) return files.shown(name);
+      const auto record = read_export_record(files, name);
+      if (record && record->checkpoint_digest == offer.checkpoint_digest) return files.shown(name);
     }
+    return std::nullopt;
+  }
+
+  /// The same, made unless it is there.
+  [[nodiscard]] std::string export_of(const ExportOffer& offer, FileSystem& files) const {
+    if (auto made = made_of(offer, files)) return *made;
+    const ExportRecord record{offer.checkpoint_digest, offer.evaluation};
     const auto write = [&](const std::string& directory) {
       offer.write_model(directory);
       write_export_record(directory, record);

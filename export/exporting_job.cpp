@@ -32,8 +32,20 @@ ExportingJob::ExportingJob(std::string model_dir, std::string evaluation_directo
       evaluations_(evaluation_directory_) {}
 
 Evaluation ExportingJob::evaluate(const std::string& checkpoint) {
+  const bool again = left_undone() == checkpoint;
   write_evaluation_record(evaluations_, record_of(checkpoint));
-  return evaluate_checkpoint(checkpoint);
+  return evaluate_checkpoint(checkpoint, again);
+}
+
+std::optional<std::int64_t> ExportingJob::evaluated_step() {
+  const auto record = read_evaluation_record(evaluations_);
+  return record ? std::optional(record->step) : std::nullopt;
+}
+
+void ExportingJob::note_fresh(const std::string& checkpoint) {
+  EvaluationRecord record = record_of(checkpoint);
+  record.complete = true;
+  write_evaluation_record(evaluations_, record);
 }
 
 std::vector<std::optional<std::string>> ExportingJob::export_models(const std::string& checkpoint,
@@ -56,6 +68,8 @@ std::vector<std::optional<std::string>> ExportingJob::export_models(const std::s
     if (!failed) record.exporters.push_back(exporter->name());
   }
   record.complete = record.exporters.size() == exporters_.size();
+  record.metrics = evaluation.metrics;
+  record.exports = exports;
   write_evaluation_record(evaluations_, record);
   return exports;
 }
@@ -100,6 +114,14 @@ bool ExportingJob::is_settled(const std::string& checkpoint) {
   return std::all_of(exporters_.begin(), exporters_.end(), [&](const auto& exporter) {
     return std::find(done.begin(), done.end(), exporter->name()) != done.end();
   });
+}
+
+EvaluationRound ExportingJob::settled() {
+  auto record = read_evaluation_record(evaluations_).value_or(EvaluationRecord());
+  return {model_dir_ + "/" + checkpoint_name(record.step),
+          {record.step, std::move(record.metrics)},
+          std::move(record.exports),
+          record.is_final};
 }
 
 void ExportingJob::throw_if_export_failed() const {

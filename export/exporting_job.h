@@ -29,15 +29,21 @@ class ExportingJob : public EvaluationJob {
                                                         const Evaluation& evaluation,
                                                         bool is_final) final;
   [[nodiscard]] std::optional<std::string> left_undone() final;
+  [[nodiscard]] std::optional<std::int64_t> evaluated_step() final;
+  void note_fresh(const std::string& checkpoint) final;
   [[nodiscard]] bool is_settled(const std::string& checkpoint) final;
+  /// What the last evaluation that was completed came to, whoever made it. Without metrics: that is
+  /// not known.
+  [[nodiscard]] EvaluationRound settled();
 
   /// At the end. Throws: ExportError that names the exporters that failed, and for which steps. One
   /// whose repetition for the same checkpoint succeeded has not.
   void throw_if_export_failed() const;
 
  private:
-  /// Evaluates, and writes the summaries.
-  [[nodiscard]] virtual Evaluation evaluate_checkpoint(const std::string& checkpoint) = 0;
+  /// Evaluates, and writes the summaries. `again`: a process that was lost may have written them.
+  [[nodiscard]] virtual Evaluation evaluate_checkpoint(const std::string& checkpoint,
+                                                       bool again) = 0;
   /// `format`: unset: what the job's options say.
   [[nodiscard]] virtual std::function<void(const std::string&)> model_writer(
       const std::string& checkpoint, std::optional<ExportFormat> format) = 0;

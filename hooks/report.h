@@ -50,6 +50,7 @@ struct History {
   std::optional<Report> validation;  // the last one
   std::string reason;                // why it ended: "max_steps 600 is reached"
   LossValues waiting = {};           // by task, as RunControl::waiting()
+  bool on_chief = false;             // this worker was the chief when training ended
 };
 
 }  // namespace troupe

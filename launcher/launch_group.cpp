@@ -321,6 +321,13 @@ void LaunchGroup::finish_if_all_ended() {
   }
   if (phase_ < Phase::stopping && rounds_ && rounds_->goes_on(policy_.training_is_done())) return;
   if (phase_ != Phase::draining) {
+    // Of an elastic group whose other workers have ended well.
+    const bool ended_well = phase_ == Phase::running && !outcome_.has_culprit() &&
+                            rounds_ != nullptr && policy_.training_is_done();
+    if (const EndedProcess* chief = ended_well ? rounds_->lost_chief() : nullptr) {
+      outcome_.verdict = {chief->end.code,
+                          text(end_text(*chief), ", and what follows the training is not done")};
+    }
     phase_ = Phase::draining;
     processes_.sweep_strays();
     limit_draining();

@@ -130,7 +130,7 @@ std::optional<double> decode_tensor(std::string_view message) {
   return std::nullopt;
 }
 
-void decode_value(std::string_view message, std::vector<Scalar>& scalars) {
+void decode_value(std::string_view message, Event& event) {
   std::string tag;
   std::optional<double> number;
   for (WireReader field(message); field.next();) {
@@ -139,12 +139,13 @@ void decode_value(std::string_view message, std::vector<Scalar>& scalars) {
       number = from_little_endian<float>(field.bytes());
     if (field.is(kValueTensor, WireType::bytes)) number = decode_tensor(field.bytes());
   }
-  if (number) scalars.push_back({tag, *number});
+  event.tags.push_back(tag);
+  if (number) event.scalars.push_back({tag, *number});
 }
 
-void decode_summary(std::string_view message, std::vector<Scalar>& scalars) {
+void decode_summary(std::string_view message, Event& event) {
   for (WireReader field(message); field.next();) {
-    if (field.is(kSummaryValue, WireType::bytes)) decode_value(field.bytes(), scalars);
+    if (field.is(kSummaryValue, WireType::bytes)) decode_value(field.bytes(), event);
   }
 }
 
@@ -232,7 +233,7 @@ Event decode_event(std::string_view message) {
     if (field.is(kEventStep, WireType::varint)) {
       decoded.step = static_cast<std::int64_t>(field.integer());
     } else if (field.is(kEventSummary, WireType::bytes)) {
-      decode_summary(field.bytes(), decoded.scalars);
+      decode_summary(field.bytes(), decoded);
     } else if (field.is(kEventSessionLog, WireType::bytes)) {
       decoded.session_start = is_session_start(field.bytes());
     }

@@ -61,10 +61,11 @@ struct Event {
   std::int64_t step = 0;
   bool session_start = false;
   std::vector<Scalar> scalars;
+  std::vector<std::string> tags;  // of all values, whatever they are
 };
 
 /// Numbers given as simple_value, or as a tensor of one float32 or float64 without dimensions.
-/// Everything else (images, histograms, texts, fields of later versions) is skipped.
+/// Of everything else (images, histograms, texts, fields of later versions) the tags are kept.
 /// Throws: DataError if `message` is not a protocol-buffer message.
 [[nodiscard]] Event decode_event(std::string_view message);
 

@@ -4,8 +4,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <vector>
 
 #include "troupe/core/error.h"
 #include "troupe/core/file_system.h"
@@ -16,6 +19,19 @@ namespace troupe {
 namespace {
 
 constexpr mode_t kLinesMode = 0666;  // less what the umask takes away
+constexpr std::streamoff kToldBytes = 4 << 20;
+constexpr const char* kKeys[] = {"step", "epoch", "event", "task", "checkpoint", "tag"};
+
+std::string record_key(const nlohmann::ordered_json& line) {
+  std::vector<std::string> names;
+  nlohmann::ordered_json values = nlohmann::ordered_json::array();
+  // An event is known by its keys: a process that finds nothing left to do has less to say of it.
+  for (const auto& item : line.items())
+    if (!line.contains("event")) names.push_back(item.key());
+  std::sort(names.begin(), names.end());
+  for (const char* key : kKeys) values.push_back(line.value(key, nlohmann::ordered_json()));
+  return json_line(nlohmann::ordered_json{names, values});
+}
 
 /// A pipe would wait for a reader, and a link lead elsewhere.
 UniqueFd open_lines(const std::string& path) {
@@ -46,11 +62,42 @@ void append_bytes(const UniqueFd& file, const std::string& path, const std::stri
   throw EnvironmentError(text("writing to '", path, "' failed."), "look for a full disk.");
 }
 
+ToldLines::ToldLines(const std::string& path) {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file ? std::streamoff(file.tellg()) : 0;
+  file.seekg(std::max<std::streamoff>(0, size - kToldBytes));
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+    if (json.is_object()) keys_.insert(record_key(json));
+  }
+}
+
+bool ToldLines::take(const nlohmann::ordered_json& line) {
+  const auto found = keys_.find(record_key(line));
+  if (found == keys_.end()) return false;
+  keys_.erase(found);
+  return true;
+}
+
+void drop_partial_line(const UniqueFd& file, const std::string& path) {
+  struct stat found = {};
+  if (::fstat(file.get(), &found) != 0 || !S_ISREG(found.st_mode)) return;
+  off_t end = found.st_size;
+  for (char last = 0; end > 0 && ::pread(file.get(), &last, 1, end - 1) == 1 && last != '\n';)
+    --end;
+  if (end == found.st_size || ::ftruncate(file.get(), end) == 0) return;
+  throw EnvironmentError(text("'", path, "' cannot be cut: ", std::strerror(errno), "."),
+                         "give this user the right to write it.");
+}
+
 JsonLines::JsonLines(const std::string& path) : path_(path), file_(open_lines(path)) {
-  const auto end = ::lseek(file_.get(), 0, SEEK_END);
-  char last = '\n';
-  had_content_ = end > 0 && ::pread(file_.get(), &last, 1, end - 1) == 1;
-  if (last != '\n') append_bytes(file_, path_, "\n");  // of a process that was killed
+  drop_partial_line(file_, path_);
+  had_content_ = ::lseek(file_.get(), 0, SEEK_END) > 0;
+}
+
+bool JsonLines::has_told(const nlohmann::ordered_json& line) {
+  if (!told_) told_.emplace(path_);
+  return told_->take(line);
 }
 
 void JsonLines::append(const nlohmann::ordered_json& line) {

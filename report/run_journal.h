@@ -42,14 +42,14 @@ class RunJournal {
       : directory_(std::move(directory)), now_(std::move(now)) {}
 
   /// Any thread. Appends {"event":event,"time":now, ...fields} and a newline; durable against the
-  /// end of this process when it returns (not against a loss of power). Throws: EnvironmentError if
-  /// the file cannot be written.
-  void write(std::string_view event, const nlohmann::ordered_json& fields) {
+  /// end of this process when it returns (not against a loss of power). `again`: as Outbox::Tell.
+  /// Throws: EnvironmentError if the file cannot be written.
+  void write(std::string_view event, const nlohmann::ordered_json& fields, bool again = false) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!lines_) lines_.emplace(directory_ + "/" + kFileName);
     nlohmann::ordered_json line = {{"event", event}, {"time", now_()}};
     if (!fields.empty()) line.update(fields);
-    lines_->append(line);
+    if (!again || !lines_->has_told(line)) lines_->append(line);
   }
 
  private:

@@ -1,5 +1,6 @@
 #include "troupe/train/callback_list.h"
 
+#include <optional>
 #include <typeinfo>
 #include <utility>
 #include <vector>
@@ -32,27 +33,25 @@ void call_each(const Actions& actions, const char* function, std::int64_t steps,
 }
 
 /// Losses, reports, speed and the model, for TensorBoard. All actions write to one file.
-void add_summaries(Actions& actions, const TrainOptions& options, const StepRange& steps,
-                   const Clock& clock) {
-  // A resumed run forgets what an earlier one said of the steps that it takes again.
-  const auto writer =
-      std::make_shared<SummaryWriter>(options.model_dir, steps.first == 0 ? 0 : steps.first + 1);
+void add_summaries(Actions& actions, const TrainOptions& options,
+                   const std::shared_ptr<SummaryWriter>& writer, std::int64_t last_step,
+                   const Clock& clock, Outbox& outbox) {
   actions.push_back(std::make_shared<ModelSummaries>(
-      writer, ModelSummaries::Intervals{options.save_summary_steps, options.save_histogram_steps,
-                                        steps.last}));
+      writer,
+      ModelSummaries::Intervals{options.save_summary_steps, options.save_histogram_steps,
+                                last_step},
+      &outbox));
   if (options.save_summary_steps == 0) return;
+  const auto write = [writer, &outbox](std::int64_t step, const std::vector<Scalar>& scalars) {
+    outbox.add([=](bool again) { writer->write(step, scalars, again); });
+  };
   const Every every = Every::n_steps(options.save_summary_steps);
-  actions.push_back(std::make_shared<SummarySaver>(
-      every,
-      [writer](std::int64_t step, const std::vector<Scalar>& scalars) {
-        writer->write(step, scalars);
-      },
-      clock, nullptr, steps.last));
+  actions.push_back(std::make_shared<SummarySaver>(every, write, clock, nullptr, last_step,
+                                                   /*everywhere=*/true));
   actions.push_back(std::make_shared<StepCounter>(
       every,
-      [writer](std::int64_t step, double steps_per_second, double examples_per_second) {
-        writer->write(
-            step, {{"global_step/sec", steps_per_second}, {"examples/sec", examples_per_second}});
+      [write](std::int64_t step, double steps_per_second, double examples_per_second) {
+        write(step, {{"global_step/sec", steps_per_second}, {"examples/sec", examples_per_second}});
       },
       clock));
 }
@@ -70,20 +69,22 @@ std::unique_ptr<StatusServer> open_status_server(const Strategy& strategy,
   return server;
 }
 
-/// Whether the stock actions want the losses of this step; the same on every worker. `steps.first`
-/// is the first that this run takes.
-bool stock_wants_losses(const TrainOptions& options, std::int64_t step, const StepRange& steps) {
-  const bool summarised =
-      !options.model_dir.empty() && options.save_summary_steps > 0 &&
-      (step == steps.last || is_summary_step(step, steps.first, options.save_summary_steps));
-  return is_logged_step(step, step == steps.first, options.log_every) || summarised;
+/// Whether the stock actions want the losses of this step; the same on every worker. `first`: of
+/// this run.
+bool stock_wants_losses(const TrainOptions& options, std::int64_t step, std::int64_t first,
+                        std::int64_t last) {
+  const bool summarised = !options.model_dir.empty() && options.save_summary_steps > 0 &&
+                          (step == last || is_summary_step(step, options.save_summary_steps));
+  return is_logged_step(step, step == first, options.log_every) || summarised;
 }
 
 }  // namespace
 
-CallbackList::CallbackList(Strategy& strategy, const TrainOptions& options, Actions given)
+CallbackList::CallbackList(Strategy& strategy, const TrainOptions& options, Outbox& outbox,
+                           Actions given)
     : strategy_(strategy),
       options_(options),
+      outbox_(outbox),
       status_(open_status_server(strategy, options)),
       given_(std::move(given)) {
   for (const auto& action : given_) {
@@ -92,63 +93,81 @@ CallbackList::CallbackList(Strategy& strategy, const TrainOptions& options, Acti
   call_each(acting_, "begin", 0, [](auto& action) { action.begin(); });
 }
 
-/// Log, metrics file, summaries, the screen and the live page.
-Actions CallbackList::chiefs_actions(const StepRange& steps, const Clock& clock) {
-  Actions stock = {std::make_shared<StepLog>(clock, options_.log_every, steps.unit)};
+/// Log, metrics file and summaries: what the leader tells, and others that may lead keep.
+Actions CallbackList::make_reports(Begin begin, const StepRange& steps, const Clock& clock) {
+  const bool later = begin == Begin::later;
+  const auto log = std::make_shared<StepLog>(clock, options_.log_every, unit_, &outbox_);
+  Actions reports = {log};
   if (!options_.metrics_file.empty()) {
-    stock.push_back(std::make_shared<MetricsFile>(
+    using Open = MetricsFile::Open;
+    reports.push_back(std::make_shared<MetricsFile>(
         options_.metrics_file,
-        steps.first > 0 ? MetricsFile::Open::append : MetricsFile::Open::anew, clock,
-        options_.log_every));
+        later ? Open::later : (steps.begun_after > 0 ? Open::append : Open::anew), clock,
+        options_.log_every, &outbox_));
   }
   const bool writes = options_.save_summary_steps > 0 || options_.save_histogram_steps > 0;
-  if (!options_.model_dir.empty() && writes) add_summaries(stock, options_, steps, clock);
+  if (!options_.model_dir.empty() && writes) {
+    const auto writer = std::make_shared<SummaryWriter>(options_.model_dir);
+    // A resumed run forgets what an earlier one said of the steps that it takes again.
+    const std::int64_t first = steps.begun_after == 0 ? 0 : steps.begun_after + 1;
+    if (!later) session_ = [writer, first](bool again) { writer->begin_session(first, again); };
+    add_summaries(reports, options_, writer, last_step_, clock, outbox_);
+  }
+  for (const auto& action : reports) action->begin();
+  if (later) log->join();
+  return reports;
+}
+
+/// The screen and the live page. They show what is, and need no history.
+Actions CallbackList::make_displays(const Clock& clock) {
   std::vector<ProgressSink> sinks;
   if (auto sink = options_.progress ? terminal_sink() : nullptr) sinks.push_back(std::move(sink));
   if (status_) sinks.push_back([this](const Progress& progress) { status_->update(progress); });
-  if (!sinks.empty()) {
-    stock.push_back(std::make_shared<ProgressReporter>(strategy_.rank(), steps.last, steps.unit,
-                                                       clock, std::move(sinks)));
-  }
-  return stock;
+  if (sinks.empty()) return {};
+  return {std::make_shared<ProgressReporter>(strategy_.rank(), last_step_, unit_, clock,
+                                             std::move(sinks))};
 }
 
-bool CallbackList::lead(const Clock& clock, RunControl& run) {
-  if (std::exchange(leads_, true)) return false;
+void CallbackList::lead(const Clock& clock, RunControl& run) {
   status_ = open_status_server(strategy_, options_);
-  Actions begun = chiefs_actions({run.step(), last_step_, unit_}, clock);
-  acting_.insert(acting_.begin(), begun.begin(), begun.end());
+  leaders_ = make_displays(clock);
+  acting_.insert(acting_.begin(), leaders_.begin(), leaders_.end());
   for (const auto& action : given_) {
     if (!action->chief_only()) continue;
     acting_.push_back(action);
-    begun.push_back(action);
+    leaders_.push_back(action);
   }
-  for (const auto& action : begun) action->begin();
-  for (const auto& action : begun) action->ready(run);
-  return true;
+  for (const auto& action : leaders_) action->begin();
+  for (const auto& action : leaders_) action->ready(run);
 }
 
-void CallbackList::complete_late(const StepRange& steps, const Clock& clock) {
+void CallbackList::begin_stock(Begin begin, const StepRange& steps, const Clock& clock) {
   last_step_ = steps.last;
   unit_ = steps.unit;
-  Actions stock;
-  leads_ = strategy_.is_chief();
-  if (leads_) stock = chiefs_actions(steps, clock);
+  first_step_ = steps.begun_after + 1;
+  if (outbox_.may_lead()) reports_ = make_reports(begin, steps, clock);
+  Actions shown;
+  if (outbox_.leads()) shown = make_displays(clock);
   if (auto sink = options_.progress ? launcher_sink() : nullptr) {
-    stock.push_back(std::make_shared<ProgressReporter>(strategy_.rank(), steps.last, steps.unit,
+    shown.push_back(std::make_shared<ProgressReporter>(strategy_.rank(), steps.last, steps.unit,
                                                        clock,
                                                        std::vector<ProgressSink>{std::move(sink)}));
   }
-  for (const auto& action : stock) action->begin();
-  acting_.insert(acting_.begin(), stock.begin(), stock.end());
+  for (const auto& action : shown) action->begin();
+  acting_.insert(acting_.begin(), shown.begin(), shown.end());
+  acting_.insert(acting_.begin(), reports_.begin(), reports_.end());
   if (options_.profile_steps > 0) {
     // On every worker. Last: a step's interval holds what the other actions do after it.
     acting_.push_back(std::make_shared<StepProfile>(strategy_, options_));
   }
 }
 
+void CallbackList::complete_late(const StepRange& steps, const Clock& clock) {
+  begin_stock(Begin::later, steps, clock);
+}
+
 void CallbackList::complete(const StepRange& steps, const Clock& clock) {
-  complete_late(steps, clock);
+  begin_stock(Begin::with_the_run, steps, clock);
   // An action that only some workers have would make them exchange different messages.
   const auto counts = strategy_.gather(text(given_.size()));
   for (std::size_t rank = 1; rank < counts.size(); ++rank) {
@@ -161,12 +180,12 @@ void CallbackList::complete(const StepRange& steps, const Clock& clock) {
 
 void CallbackList::ready(RunControl& run) {
   seen_step_ = run.step();
-  first_step_ = seen_step_ + 1;
   ready_ = true;
   call_each(acting_, "ready", seen_step_, [&](auto& action) { action.ready(run); });
 }
 
 void CallbackList::before_step(RunControl& run) {
+  if (session_) outbox_.add(std::exchange(session_, nullptr));
   call_each(acting_, "before_step", seen_step_, [&](auto& action) { action.before_step(run); });
 }
 
@@ -174,7 +193,7 @@ bool CallbackList::wants_losses(std::int64_t step) const {
   // If workers go at their own pace, numbers skip: those between were other workers'. An action
   // that wants one of them gets this step's losses.
   for (std::int64_t number = seen_step_ + 1; number <= step; ++number) {
-    if (stock_wants_losses(options_, number, {first_step_, last_step_})) return true;
+    if (stock_wants_losses(options_, number, first_step_, last_step_)) return true;
     for (const auto& action : given_) {
       if (action->wants_losses(number, number == first_step_)) return true;
     }
@@ -182,9 +201,18 @@ bool CallbackList::wants_losses(std::int64_t step) const {
   return false;
 }
 
+/// What only the leader's actions do: the leader has done it, and the next one makes up for it.
+void CallbackList::tell_leaders(const char* function, std::function<void(PeriodicAction&)> call) {
+  if (outbox_.leads() || !outbox_.may_lead()) return;
+  outbox_.add([this, function, steps = seen_step_, call = std::move(call)](bool /*again*/) {
+    call_each(leaders_, function, steps, call);
+  });
+}
+
 void CallbackList::after_step(const StepReport& report, RunControl& run) {
-  call_each(acting_, "after_step", report.step,
-            [&](auto& action) { action.after_step(report, run); });
+  const auto call = [report, &run](PeriodicAction& action) { action.after_step(report, run); };
+  call_each(acting_, "after_step", report.step, call);
+  tell_leaders("after_step", call);
   seen_step_ = report.step;
 }
 
@@ -196,17 +224,26 @@ void CallbackList::before_validation() {
 void CallbackList::after_epoch(std::int64_t epoch, const Report& train, const Report* validation) {
   call_each(acting_, "after_epoch", seen_step_,
             [&](auto& action) { action.after_epoch(epoch, train, validation); });
+  std::optional<Report> validated;
+  if (validation != nullptr) validated = *validation;
+  tell_leaders("after_epoch", [epoch, train, validated](PeriodicAction& action) {
+    action.after_epoch(epoch, train, validated ? &*validated : nullptr);
+  });
 }
 
 void CallbackList::after_log(std::int64_t step, std::int64_t epoch, const std::string& name,
                              double value) {
-  call_each(acting_, "after_log", seen_step_,
-            [&](auto& action) { action.after_log(step, epoch, name, value); });
+  const auto call = [=](PeriodicAction& action) { action.after_log(step, epoch, name, value); };
+  if (outbox_.leads()) return call_each(acting_, "after_log", seen_step_, call);
+  call_each(reports_, "after_log", seen_step_, call);
+  tell_leaders("after_log", call);
 }
 
 void CallbackList::end(RunControl& run) {
   if (!ready_) return;
-  call_each(acting_, "end", seen_step_, [&](auto& action) { action.end(run); });
+  const auto call = [&run](PeriodicAction& action) { action.end(run); };
+  call_each(acting_, "end", seen_step_, call);
+  tell_leaders("end", call);
 }
 
 }  // namespace troupe::detail

@@ -23,19 +23,42 @@ void EarlyEnd::wish(Wishes& mine, int signal) const {
     mine.too_few = true;
 }
 
-void EarlyEnd::save(Checkpointer& checkpoints, Checkpointer::Save which) const {
+Wishes EarlyEnd::save(Checkpointer& checkpoints, Checkpointer::Save which,
+                      const std::function<void(Wishes&)>& wish) const {
+  using Save = Checkpointer::Save;
+  const bool is_elastic = strategy_.elastic() != nullptr;
   for (;;) {
     checkpoints.save(which);
-    checkpoints.wait();
+    // Nobody leaves before the chief has saved, and where it may be lost nobody goes on: the state
+    // of this step would be gone.
+    if (is_elastic || which != Save::periodic) checkpoints.wait();
     Wishes mine;
-    mine.save_anew = checkpoints.has_lost_chief();
-    if (!agree(strategy_, mine).save_anew) return;  // nobody leaves before the chief has saved
-    checkpoints.take_over(std::nullopt);
+    if (wish) wish(mine);
+    wish_for_chief(mine, strategy_.is_chief(), checkpoints);
+    mine.told = strategy_.is_chief() && !mine.save_anew;
+    const Wishes agreed = agree(strategy_, mine);
+    const bool is_lost =
+        agreed.save_anew && checkpoints.take_over(newest_of(agreed), which != Save::stopping);
+    const bool chief_has_saved = agreed.told > 0 || agreed.save_anew > 0 || !is_elastic;
+    if (chief_has_saved && !is_lost) return agreed;
   }
 }
 
+bool EarlyEnd::follow_chief(Checkpointer& checkpoints) const {
+  Wishes mine;
+  wish_for_chief(mine, strategy_.is_chief(), checkpoints);
+  const Wishes agreed = agree(strategy_, mine);
+  if (agreed.save_anew) (void)checkpoints.take_over(newest_of(agreed), /*tells=*/false);
+  return agreed.save_anew > 0;
+}
+
+void EarlyEnd::wish_for_chief(Wishes& mine, bool is_chief, Checkpointer& checkpoints) {
+  mine.save_anew = checkpoints.has_lost_chief();
+  if (mine.save_anew && is_chief) mine.found = checkpoints.find_newest().value_or(-1) + 1;
+}
+
 void EarlyEnd::end_all(const Wishes& agreed, Checkpointer* checkpoints) const {
-  if (checkpoints != nullptr) save(*checkpoints, Checkpointer::Save::stopping);
+  if (checkpoints != nullptr) (void)save(*checkpoints, Checkpointer::Save::stopping);
   const bool saved = checkpoints != nullptr && checkpoints->saves();
   const std::string where = saved ? "; the state is saved in " + options_.model_dir + "." : "";
   if (agreed.too_few) {

@@ -2,6 +2,8 @@
 // too few workers left: of all, once the state is saved, or of one worker that leaves the others.
 #pragma once
 
+#include <functional>
+
 #include "troupe/strategies/strategy.h"
 #include "troupe/train/checkpoint/checkpointer.h"
 #include "troupe/train/wishes.h"
@@ -26,9 +28,16 @@ class EarlyEnd {
   /// This worker, which has `signal`, leaves; the others call Admission::admit().
   /// Throws: Stopped.
   [[noreturn]] void leave(Checkpointer& checkpoints) const;
-  /// Saves, and again where the chief that wrote was lost.
-  /// Collective: yes.  Blocks: until the files are written.
-  void save(Checkpointer& checkpoints, Checkpointer::Save which) const;
+  /// Adds what this worker knows of a chief that was lost.
+  static void wish_for_chief(Wishes& mine, bool is_chief, Checkpointer& checkpoints);
+  /// Saves, and again where the chief that wrote was lost before the others had met; `wish` (null:
+  /// nothing) adds to what this worker wants then. Returns what all have agreed on.
+  /// Collective: yes.  Blocks: until the files are written, but for a periodic save.
+  Wishes save(Checkpointer& checkpoints, Checkpointer::Save which,
+              const std::function<void(Wishes&)>& wish = nullptr) const;
+  /// Where all is saved and told to those that listen: returns whether the chief was lost before
+  /// that, and the next one writes from now on.  Collective: yes.
+  [[nodiscard]] bool follow_chief(Checkpointer& checkpoints) const;
 
  private:
   Strategy& strategy_;

@@ -4,6 +4,7 @@
 
 #include <exception>
 #include <limits>
+#include <utility>
 
 #include "troupe/core/failure.h"
 #include "troupe/core/file_system.h"
@@ -55,11 +56,18 @@ std::optional<std::pair<std::string, std::int64_t>> lost_of(const std::string& l
   }
 }
 
+ordered_json end_of(std::int64_t step, const std::string& reason, int exit_code,
+                    const LossValues& waiting = {}) {
+  ordered_json fields = {{"step", step}, {"reason", reason}, {"exit_code", exit_code}};
+  if (!waiting.empty()) fields["waiting"] = json_of(waiting);
+  return fields;
+}
+
 }  // namespace
 
-RunRecord::RunRecord(Strategy& strategy, const TrainOptions& options)
-    : options_(options), origin_(options.origin ? *options.origin : RunOrigin()) {
-  if (options.model_dir.empty() || !strategy.is_chief() || !strategy.pace().coordinates()) return;
+RunRecord::RunRecord(Strategy& strategy, const TrainOptions& options, Outbox& outbox)
+    : options_(options), outbox_(outbox), origin_(options.origin ? *options.origin : RunOrigin()) {
+  if (options.model_dir.empty() || !outbox.may_lead() || !strategy.pace().coordinates()) return;
   journal_.emplace(options.model_dir);
   tasks_ = strategy.pace().tasks();
 }
@@ -67,7 +75,7 @@ RunRecord::RunRecord(Strategy& strategy, const TrainOptions& options)
 void RunRecord::start(const Strategy& strategy, const TrainState& state, std::int64_t last_step,
                       const std::string& unit) {
   if (!journal_) return;
-  PosixFileSystem(options_.model_dir).create_root();
+  if (outbox_.leads()) PosixFileSystem(options_.model_dir).create_root();
   ordered_json fields = {{"step", state.step},   {"program", origin_.program},
                          {"mode", origin_.mode}, {"strategy", strategy.name()},
                          {"tasks", tasks_},      {"replicas", strategy.replicas_in_sync()},
@@ -87,36 +95,35 @@ void RunRecord::start(const Strategy& strategy, const TrainState& state, std::in
     fields["settings"].push_back({{"name", name}, {"value", value}, {"source", source}});
   fields["parameters"] = parameters_of(state);
   fields["metrics"] = metrics_of(state);
-  write("start", fields);
+  add("start", fields);
   const std::lock_guard<std::mutex> lock(mutex_);
   started_ = true;
-  for (const ordered_json& save : early_) write("save", save);
-  early_.clear();
+  write_early();
 }
 
-void RunRecord::lead() {
-  if (journal_ || options_.model_dir.empty()) return;
-  journal_.emplace(options_.model_dir);
-  const std::lock_guard<std::mutex> lock(mutex_);
-  started_ = true;
+void RunRecord::write_early() {
+  for (const ordered_json& save : early_) write("save", save, /*again=*/save["seconds"].is_null());
+  early_.clear();
 }
 
 void RunRecord::changed(std::int64_t step, const GroupChange& change) {
   for (const std::string& task : change.left) {
-    write("lost",
-          {{"step", step}, {"task", task}, {"reason", change.cause}, {"seconds", change.seconds}});
+    add("lost",
+        {{"step", step}, {"task", task}, {"reason", change.cause}, {"seconds", change.seconds}});
   }
   for (const std::string& task : change.came)
-    write("joined", {{"step", step}, {"task", task}, {"seconds", change.seconds}});
+    add("joined", {{"step", step}, {"task", task}, {"seconds", change.seconds}});
 }
 
-void RunRecord::saved(std::int64_t step, double seconds) {
+void RunRecord::saved(std::int64_t step, std::optional<double> seconds) {
   if (!journal_) return;
-  const ordered_json fields = {
-      {"step", step}, {"checkpoint", checkpoint_name(step)}, {"seconds", seconds}};
+  ordered_json fields = {
+      {"step", step}, {"checkpoint", checkpoint_name(step)}, {"seconds", nullptr}};
+  if (seconds) fields["seconds"] = *seconds;
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (std::exchange(saved_, step) == step) return;
   if (started_) {
-    write("save", fields);
+    write("save", fields, /*again=*/!seconds);
   } else {
     early_.push_back(fields);
   }
@@ -128,13 +135,17 @@ void RunRecord::ended(std::int64_t step, const History& history, const std::stri
     for (const auto& line : counted["lost"]) {
       const auto lost = lost_of(line.get<std::string>());
       if (lost) {
-        write("lost", {{"step", lost->second},
-                       {"task", lost->first},
-                       {"reason", "the parameter servers lost it; training continued without it"}});
+        add("lost", {{"step", lost->second},
+                     {"task", lost->first},
+                     {"reason", "the parameter servers lost it; training continued without it"}});
       }
     }
   }
-  write_end(step, history.reason, 0, history.waiting);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    write_early();  // of a run that had nothing left to train
+  }
+  add("end", end_of(step, history.reason, 0, history.waiting));
 }
 
 void RunRecord::failed(std::int64_t step) noexcept {
@@ -145,7 +156,7 @@ void RunRecord::failed(std::int64_t step) noexcept {
       const std::string gone = task + " is gone: ";  // as distributed/membership says it
       if (error.cause().rfind(gone, 0) != 0) continue;
       const std::string reason = error.cause().substr(gone.size());
-      write("lost", {{"step", step}, {"task", task}, {"reason", reason}});
+      if (outbox_.leads()) write("lost", {{"step", step}, {"task", task}, {"reason", reason}});
     }
     write_end(step, error.cause(), error.exit_code());
   } catch (const Error& error) {
@@ -162,18 +173,19 @@ void RunRecord::left(std::int64_t step, const std::string& how) noexcept {
   write_end(step, how, kExitFailed);
 }
 
-void RunRecord::write_end(std::int64_t step, const std::string& reason, int exit_code,
-                          const LossValues& waiting) noexcept {
-  if (!started_) return;
-  ordered_json fields = {{"step", step}, {"reason", reason}, {"exit_code", exit_code}};
-  if (!waiting.empty()) fields["waiting"] = json_of(waiting);
-  write("end", fields);
+void RunRecord::write_end(std::int64_t step, const std::string& reason, int exit_code) noexcept {
+  if (started_ && outbox_.leads()) write("end", end_of(step, reason, exit_code));
 }
 
-void RunRecord::write(const char* event, const ordered_json& fields) noexcept {
+void RunRecord::add(const char* event, const ordered_json& fields) {
+  if (!journal_) return;
+  outbox_.add([=](bool again) { write(event, fields, again); });
+}
+
+void RunRecord::write(const char* event, const ordered_json& fields, bool again) noexcept {
   if (!journal_ || broken_) return;
   try {
-    journal_->write(event, fields);
+    journal_->write(event, fields, again);
   } catch (const std::exception& error) {
     broken_ = true;
     log_warning("the run's journal ends here: ", error.what());

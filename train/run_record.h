@@ -1,7 +1,7 @@
 // RunRecord: what training writes into the run's journal (report/run_journal.h): how it was
-// started, what was saved, who was lost, how it ended. On the chief of a run with a model
-// directory; elsewhere every call does nothing. A journal that cannot be written ends no training:
-// it warns.
+// started, what was saved, who was lost, how it ended. The leader of a run with a model directory
+// writes; those that may lead keep it (report/outbox.h). A journal that cannot be written ends no
+// training: it warns.
 #pragma once
 
 #include <atomic>
@@ -14,6 +14,8 @@
 
 #include "troupe/core/options/run_origin.h"
 #include "troupe/core/options/train_options.h"
+#include "troupe/hooks/report.h"
+#include "troupe/report/outbox.h"
 #include "troupe/report/run_journal.h"
 #include "troupe/strategies/elastic.h"
 #include "troupe/strategies/strategy.h"
@@ -22,17 +24,17 @@ namespace troupe::detail {
 
 class RunRecord {
  public:
-  /// Writes on the chief, where it coordinates. `options` outlives it.
-  RunRecord(Strategy& strategy, const TrainOptions& options);
+  /// `options` and `outbox` outlive it.
+  RunRecord(Strategy& strategy, const TrainOptions& options, Outbox& outbox);
 
   /// Training begins. `last_step`: where it would end; `unit`: as DistributedDataset::unit(). What
   /// was saved before follows it.
   void start(const Strategy& strategy, const TrainState& state, std::int64_t last_step,
              const std::string& unit);
-  /// This worker is the chief from now on, and writes where the last one ended.
-  void lead();
-  /// Any thread.
-  void saved(std::int64_t step, double seconds);
+  /// This worker has joined a run under way, whose start is written.
+  void join() { started_ = true; }
+  /// Of the leader. Any thread. `seconds` unset: as Checkpointer::OnSaved.
+  void saved(std::int64_t step, std::optional<double> seconds);
   /// `facts`: as Pace::facts, which may name lost workers.
   void ended(std::int64_t step, const History& history, const std::string& facts = "");
   /// The group began another round at this step: who left it and who came, why, and how long it
@@ -44,17 +46,21 @@ class RunRecord {
   void left(std::int64_t step, const std::string& how) noexcept;
 
  private:
-  void write(const char* event, const nlohmann::ordered_json& fields) noexcept;
-  void write_end(std::int64_t step, const std::string& reason, int exit_code,
-                 const LossValues& waiting = {}) noexcept;
+  /// By the leader, which may be another one by then.
+  void add(const char* event, const nlohmann::ordered_json& fields);
+  void write(const char* event, const nlohmann::ordered_json& fields, bool again = false) noexcept;
+  void write_early();
+  void write_end(std::int64_t step, const std::string& reason, int exit_code) noexcept;
 
   const TrainOptions& options_;
+  Outbox& outbox_;
   const RunOrigin origin_;
-  std::optional<RunJournal> journal_;  // unset: nothing is written
+  std::optional<RunJournal> journal_;  // unset: nothing is ever written
   std::atomic<bool> broken_{false};    // it could not be written
   std::vector<std::string> tasks_;
-  std::mutex mutex_;  // of the two below, which a save in the background uses
+  std::mutex mutex_;  // of the three below, which a save in the background uses
   bool started_ = false;
+  std::int64_t saved_ = -1;                    // the last step whose save was told here
   std::vector<nlohmann::ordered_json> early_;  // saves before the start
 };
 

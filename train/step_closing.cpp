@@ -104,7 +104,7 @@ void StepClosing::open(const DataIdentity& identity, const Clock& clock, const C
   checkpoints_.emplace(strategy_, state_, identity, options_, clock, callbacks.listeners,
                        std::move(on_saved),
                        joined ? Checkpointer::Begin::under_way : Checkpointer::Begin::resume);
-  if (joined) checkpoints_->take_over(admission_.saved_step());
+  if (joined) (void)checkpoints_->take_over(admission_.saved_step(), /*tells=*/false);
   const bool in_lockstep = strategy_.pace().voices() == strategy_.world_size();
   if (!callbacks.evaluate_together || !in_lockstep || strategy_.elastic() != nullptr ||
       strategy_.world_size() == 1) {
@@ -116,7 +116,8 @@ void StepClosing::open(const DataIdentity& identity, const Clock& clock, const C
       });
 }
 
-void StepClosing::begin(bool reached) {
+void StepClosing::begin(bool reached, bool watches_losses) {
+  if (watches_losses) watch_.emplace();
   if (admission_.has_joined()) return;  // to one that is over nobody is admitted
   over_ = reached || agree(strategy_, {false, !stop_reason_.empty()}).stop;
 }
@@ -155,7 +156,7 @@ Wishes StepClosing::wishes(const Boundary& at) {
   early_end_.wish(mine, checkpoints_ ? checkpoints_->stop_signal() : 0);
   mine.loss_not_finite = loss_not_finite_;
   mine.leaving = at.leaving;
-  mine.save_anew = checkpoints_ && checkpoints_->has_lost_chief();
+  if (checkpoints_) EarlyEnd::wish_for_chief(mine, strategy_.is_chief(), *checkpoints_);
   mine.admit = admission_.is_wished();
   mine.at_end = at.after_step && state_.position.at_end;
   return mine;
@@ -163,8 +164,8 @@ Wishes StepClosing::wishes(const Boundary& at) {
 
 void StepClosing::close(const Boundary& at) {
   const Traced traced("boundary");
-  const Wishes mine = wishes(at);
-  const Wishes agreed = meeting_.agree(mine);
+  Wishes mine;
+  const Wishes agreed = meeting_.agree([&] { return mine = wishes(at); });
   carry_out(at, agreed);
   if (over_) return;
   if (mine.quitting > 0) early_end_.leave(*checkpoints_);
@@ -174,7 +175,8 @@ void StepClosing::close(const Boundary& at) {
 
 void StepClosing::carry_out(const Boundary& at, const Wishes& agreed) {
   check_all_alike(agreed, strategy_.pace().voices());
-  if (agreed.save_anew && checkpoints_) checkpoints_->take_over(std::nullopt);
+  const bool save_was_lost = agreed.save_anew && checkpoints_ &&
+                             checkpoints_->take_over(newest_of(agreed), /*tells=*/true);
   left_ = at.leaving;
   loss_not_finite_ = save_wished_ = false;
   if (agreed.loss_not_finite) {
@@ -186,8 +188,19 @@ void StepClosing::carry_out(const Boundary& at, const Wishes& agreed) {
   if (EarlyEnd::is_of_all(agreed))
     early_end_.end_all(agreed, checkpoints_ ? &*checkpoints_ : nullptr);
   over_ = agreed.stop || at.last;
+  if (agreed.stop && strategy_.elastic() != nullptr) {
+    // The chief that knows why training ends may be lost before it has said so: then the next one
+    // finds out.
+    std::string reason;
+    for (int tries = 0; tries < 2 && reason.empty(); ++tries) {
+      if (tries > 0) meeting_.follow();
+      for (const std::string& each : strategy_.gather(stop_reason_))
+        if (reason.empty()) reason = each;
+    }
+    if (stop_reason_.empty()) stop_reason_ = reason;
+  }
   if (held_signal_ && !over_) await_chief_stop();
-  const bool saves = checkpoints_ && (agreed.save || agreed.save_anew || over_);
+  const bool saves = checkpoints_ && (agreed.save || save_was_lost || over_);
   const std::int64_t every = options_.check_weights_every;
   const bool compares = at.after_step && every != 0 && state_.step % every == 0;
   // A save compares by itself.
@@ -196,9 +209,12 @@ void StepClosing::carry_out(const Boundary& at, const Wishes& agreed) {
                   checkpoints_ ? checkpoints_->saved_step() : std::nullopt);
   }
   if (!saves) return;
-  checkpoints_->save(over_ ? Checkpointer::Save::last : Checkpointer::Save::periodic);
-  if (!over_ && checkpoints_->listener_stops()) request_stop("a saving listener asked for it");
-  if (agree(strategy_, {false, !stop_reason_.empty()}).stop > 0) over_ = true;
+  const auto wish = [this](Wishes& mine) {
+    if (!over_ && checkpoints_->listener_stops()) request_stop("a saving listener asked for it");
+    mine.stop = !stop_reason_.empty();
+  };
+  const auto which = over_ ? Checkpointer::Save::last : Checkpointer::Save::periodic;
+  if (early_end_.save(*checkpoints_, which, wish).stop > 0) over_ = true;
 }
 
 void StepClosing::end_by(const NonFiniteError& error, std::int64_t good) {
@@ -255,10 +271,16 @@ void StepClosing::finish(const TrainingLimits& limits) {
 }
 
 void StepClosing::release() {
-  // A chief that is lost while it writes the last checkpoint leaves that to the next one.
-  if (checkpoints_ && !spoiled_ && strategy_.elastic() != nullptr)
-    early_end_.save(*checkpoints_, Checkpointer::Save::last);
-  if (checkpoints_) checkpoints_->finish();
+  // A chief that is lost while it writes the last checkpoint, or evaluates it, leaves that to the
+  // next one.
+  if (checkpoints_ && !spoiled_ && strategy_.elastic() != nullptr) {
+    do {
+      (void)early_end_.save(*checkpoints_, Checkpointer::Save::last);
+      checkpoints_->finish();
+    } while (early_end_.follow_chief(*checkpoints_));
+  } else if (checkpoints_) {
+    checkpoints_->finish();
+  }
   checkpoints_.reset();
   held_signal_.reset();
 }

@@ -4,14 +4,17 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "troupe/core/clock.h"
 #include "troupe/core/failure.h"
 #include "troupe/core/options/train_options.h"
 #include "troupe/core/stop_signal.h"
+#include "troupe/report/outbox.h"
 #include "troupe/strategies/pace.h"
 #include "troupe/strategies/strategy.h"
 #include "troupe/train/admission.h"
@@ -57,9 +60,14 @@ struct Boundary {
 
 class StepClosing final : public RunControl {
  public:
-  /// All arguments outlive this object.
-  StepClosing(Strategy& strategy, TrainState& state, const TrainOptions& options)
-      : strategy_(strategy), state_(state), options_(options) {}
+  /// All arguments outlive this object. `follow`: this worker may be another group's now, or its
+  /// leader: tells what it has kept.
+  StepClosing(Strategy& strategy, TrainState& state, const TrainOptions& options, Outbox& outbox,
+              std::function<void()> follow)
+      : strategy_(strategy),
+        state_(state),
+        options_(options),
+        meeting_(strategy, outbox, std::move(follow)) {}
 
   /// Resumes from options.model_dir, or saves the fresh state; where there is no directory, or
   /// another worker saves, it does neither. A worker that joins a run under way waits here until it
@@ -68,7 +76,8 @@ class StepClosing final : public RunControl {
   void open(const DataIdentity& identity, const Clock& clock, const Callbacks& callbacks,
             Checkpointer::OnSaved on_saved, const DistributedSplits& data);
   /// Before the first step: whether training is over by its limits, or an action wants no step.
-  void begin(bool reached);
+  /// `watches_losses`: check_losses() will know the losses; for a training that starts afresh.
+  void begin(bool reached, bool watches_losses);
 
   /// Known after open().
   [[nodiscard]] Admission& admission() { return admission_; }
@@ -79,8 +88,6 @@ class StepClosing final : public RunControl {
   /// saved; NonFiniteError as the options say; DesyncError where some workers have left the loop;
   /// WeightsDiffer.
   void close(const Boundary& at);
-  /// From here on check_losses() knows the losses. For a training that starts afresh.
-  void watch_losses() { watch_.emplace(); }
   /// This worker's losses of the step that is closed next. The host waits for the device here, as
   /// it did for the check of the gradients.
   void take(const std::vector<StepResult>& results);
@@ -100,6 +107,10 @@ class StepClosing final : public RunControl {
   [[nodiscard]] bool is_over() const { return over_; }
   /// After the last boundary: saves what is not saved, and ends training for all.
   void finish(const TrainingLimits& limits);
+  /// Returns when a leader has told all that was to be reported so far.  Collective: yes.
+  void settle() {
+    (void)meeting_.agree([] { return Wishes(); });
+  }
   /// Waits for the files, tells the listeners, and lets the directory and the signals go.
   void release();
   /// Why training is over.
@@ -122,7 +133,7 @@ class StepClosing final : public RunControl {
   Strategy& strategy_;
   TrainState& state_;
   const TrainOptions& options_;
-  StepMeeting meeting_{strategy_};
+  StepMeeting meeting_;
   Admission admission_{strategy_, state_};
   const EarlyEnd early_end_{strategy_, state_, options_};
   std::optional<Checkpointer> checkpoints_;

@@ -6,11 +6,26 @@
 
 #include "troupe/core/log.h"
 #include "troupe/core/trace.h"
+#include "troupe/strategies/elastic.h"
 #include "troupe/strategies/pace.h"
 
 namespace troupe::detail {
 
-Wishes StepMeeting::agree(const Wishes& mine) {
+Wishes StepMeeting::agree(const std::function<Wishes()>& wishes) {
+  for (;;) {
+    Wishes mine = wishes();
+    mine.told = outbox_.leads();
+    const Wishes agreed = meet(mine);
+    if (agreed.told > 0 || strategy_.elastic() == nullptr) {
+      // Why training ends is not said yet: the chief that knows may be lost.
+      if (agreed.stop == 0) outbox_.acknowledge();
+      return agreed;
+    }
+    follow_();
+  }
+}
+
+Wishes StepMeeting::meet(const Wishes& mine) {
   const std::vector<std::string>& tasks = strategy_.pace().tasks();
   if (tasks.size() < 2 || strategy_.pace().voices() != strategy_.world_size())
     return detail::agree(strategy_, mine);

@@ -69,6 +69,21 @@ std::atomic<bool> OnlyRun::g_has_chief = false;
 
 enum class Life { running, failed, finished };
 
+void log_end(Outbox& outbox, std::int64_t step, const History& history) {
+  const double rate = static_cast<double>(history.examples) / std::max(history.seconds, 1e-9);
+  const std::string line =
+      text("training ends at step ", step, ": ", history.reason, " (", history.examples,
+           " examples in ", history.seconds, " s, ", std::lround(rate), " examples/sec)",
+           detail::to_line(history.waiting));
+  if (!outbox.leads()) log_debug(line);
+  outbox.add([line](bool /*again*/) { log_info(line); });
+}
+
+Outbox::Role role_of(Strategy& strategy) {
+  if (strategy.is_chief()) return Outbox::Role::leader;
+  return strategy.elastic() != nullptr ? Outbox::Role::follower : Outbox::Role::silent;
+}
+
 [[noreturn]] void refuse_verb(Life life) {
   if (life == Life::finished) {
     throw ConfigError("a verb of a finished training run was called.",
@@ -172,6 +187,7 @@ class TrainingRun::Impl final : public detail::TrainingEpochs {
   TrainState& state_;
   const DistributedSplits data_;
   const TrainOptions options_;
+  Outbox outbox_;
   detail::CallbackList callbacks_;
   detail::RunRecord record_;  // before closing_, whose saves it records
   detail::StepClosing closing_;
@@ -192,9 +208,10 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
       state_(state),
       data_(data),
       options_(options),
-      callbacks_(strategy, options_, std::move(callbacks.actions)),
-      record_(strategy, options_),
-      closing_(strategy, state, options_),
+      outbox_(role_of(strategy)),
+      callbacks_(strategy, options_, outbox_, std::move(callbacks.actions)),
+      record_(strategy, options_, outbox_),
+      closing_(strategy, state, options_, outbox_, [this] { follow_group(); }),
       reports_(strategy, state, steady_clock()),
       watch_(options_, state, !callbacks.evaluates_checkpoints) {
   // Before a checkpoint is restored: the rates are create_model's still, and whether averages are
@@ -211,7 +228,8 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
   const Pace::Counts counts = pace.counts(*data_.train);
   closing_.open(
       identity_of(*data_.train, options_, counts.updates_per_step), steady_clock(), callbacks,
-      [this](std::int64_t step, double seconds) { record_.saved(step, seconds); }, data_);
+      [this](std::int64_t step, std::optional<double> seconds) { record_.saved(step, seconds); },
+      data_);
   limits_.emplace(options_, closing_.admission().began_at(), counts);
   if (factor) {
     schedule_.emplace(factor, state_);
@@ -221,18 +239,21 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
   if (state_.averages && strategy_.is_chief()) {
     log_info("evaluations use averaged weights, --ema-decay ", options_.ema_decay);
   }
-  const detail::StepRange range{state_.step, limits_->last_step(), data_.train->unit()};
+  const detail::StepRange range{closing_.admission().began_at(), limits_->last_step(),
+                                data_.train->unit()};
   if (closing_.admission().has_joined()) {
     callbacks_.complete_late(range, steady_clock());
+    record_.join();
   } else {
     callbacks_.complete(range, steady_clock());
   }
   const bool reached = pace.coordinates() && limits_->reached(state_);
+  outbox_.repeat(state_.step > 0);
   pace.start(state_, *data_.train, limits_->last_step());
   if (state_.position.step == data_.train->steps_per_epoch()) state_.position.at_end = true;
   // Synchronous training that diverges does so on one device, too, where nobody judges it either.
   const bool asynchronous = counts.updates_per_step > 1;
-  if (asynchronous && pace.coordinates() && state_.step == 0) closing_.watch_losses();
+  const bool watches_losses = asynchronous && pace.coordinates() && state_.step == 0;
   if (options_.summary && strategy_.is_chief()) print_summary(*state_.replicas.front());
   if (!reached && state_.step == 0 && !closing_.admission().has_joined()) {
     const auto seen = detail::look_at_examples(strategy_, hooks_, state_, data_);
@@ -240,18 +261,22 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
     if (seen && watch_.is_on()) watch_.check(*seen);
   }
   if (!reached) callbacks_.ready(closing_);
-  closing_.begin(reached);
-  if (!reached) record_.start(strategy_, state_, limits_->last_step(), data_.train->unit());
+  closing_.begin(reached, watches_losses);
+  // But for its last epoch's end.
+  const bool over = closing_.is_over() || (pace.coordinates() && limits_->is_last(state_));
+  if (!over && !closing_.admission().has_joined())
+    record_.start(strategy_, state_, limits_->last_step(), data_.train->unit());
   if (strategy.elastic() != nullptr) strategy.elastic()->start();
 }
 
 /// In another round of an elastic group another worker may be the chief.
 void TrainingRun::Impl::follow_group() {
   if (strategy_.elastic() == nullptr) return;
-  const std::vector<GroupChange> changes = strategy_.elastic()->take_changes();
-  if (!strategy_.is_chief()) return;
-  if (callbacks_.lead(steady_clock(), closing_)) record_.lead();
-  for (const GroupChange& change : changes) record_.changed(state_.step, change);
+  for (const GroupChange& change : strategy_.elastic()->take_changes())
+    record_.changed(state_.step, change);
+  if (!strategy_.is_chief() || outbox_.leads()) return;
+  callbacks_.lead(steady_clock(), closing_);
+  outbox_.lead();
 }
 
 TrainingRun::Impl::~Impl() {
@@ -342,6 +367,7 @@ bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
   if (reports_.history().steps < 2) memory.check();
   detail::check_step(state_, results, /*is_first=*/state_.step == 0);
   if (state_.averages) update_averages(state_);
+  outbox_.repeat(false);
   state_.step = *number;
   state_.position = data_.train->after(batch);
   reports_.add(results, *examples);
@@ -399,11 +425,7 @@ History TrainingRun::Impl::finish() {
   closing_.finish(*limits_);
   history.reason = closing_.reason(*limits_);
   history.waiting = closing_.waiting();
-  const double rate = static_cast<double>(history.examples) / std::max(history.seconds, 1e-9);
-  troupe::log(strategy_.is_chief() ? LogLevel::info : LogLevel::debug,
-              text("training ends at step ", state_.step, ": ", history.reason, " (",
-                   history.examples, " examples in ", history.seconds, " s, ", std::lround(rate),
-                   " examples/sec)", detail::to_line(history.waiting)));
+  log_end(outbox_, state_.step, history);
   if (history.steps == 0) {
     log_warning(state_.step == 0 ? "training took no step."
                                  : "nothing to train: raise --max-steps or --epochs, or use "
@@ -415,6 +437,11 @@ History TrainingRun::Impl::finish() {
   closing_.check_losses();
   strategy_.synchronize_buffers(state_);
   record_.ended(state_.step, history, strategy_.pace().facts());
+  if (strategy_.elastic() != nullptr) {
+    closing_.settle();
+    strategy_.elastic()->end();
+  }
+  history.on_chief = strategy_.is_chief() && strategy_.pace().coordinates();
   callbacks_.close();
   life_ = Life::finished;
   only_.reset();
@@ -454,7 +481,7 @@ std::optional<Report> TrainingRun::validate() {
 
 void TrainingRun::log(const std::string& name, double value) {
   impl_->verb([&] {
-    if (!impl_->strategy_.is_chief()) return;
+    if (!impl_->outbox_.may_lead()) return;
     impl_->callbacks_.after_log(impl_->state_.step, impl_->reports_.epoch(), name, value);
   });
 }

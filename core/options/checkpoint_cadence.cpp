@@ -7,8 +7,9 @@ constexpr double kDefaultSeconds = 600;  // between checkpoints
 
 }  // namespace
 
-bool CheckpointCadence::is_due(std::int64_t after_steps, double after_seconds) const {
-  return steps ? after_steps >= *steps : seconds && after_seconds >= *seconds;
+bool CheckpointCadence::is_due(std::int64_t step, std::int64_t saved, double after_seconds) const {
+  // Where other workers take some of the steps, at the first one after.
+  return steps ? step / *steps > saved / *steps : seconds && after_seconds >= *seconds;
 }
 
 CheckpointCadence checkpoint_cadence(const TrainOptions& options) {

@@ -14,8 +14,10 @@ struct CheckpointCadence {
   std::optional<double> seconds;
 
   [[nodiscard]] bool never() const { return !steps && !seconds; }
-  /// Whether the next save is due, so long after the last one.
-  [[nodiscard]] bool is_due(std::int64_t after_steps, double after_seconds) const;
+  /// Whether a save is due at `step`, with the newest checkpoint of step `saved`, which is so many
+  /// seconds old. By steps it depends on the step alone: a save in between moves none of those that
+  /// follow.
+  [[nodiscard]] bool is_due(std::int64_t step, std::int64_t saved, double after_seconds) const;
 };
 [[nodiscard]] CheckpointCadence checkpoint_cadence(const TrainOptions& options);
 

@@ -136,7 +136,8 @@ void ElasticGroup::close() try {
 
 void ElasticGroup::start() {
   if (!rounds_) return;
-  ++trainings_;
+  ++trainings_.begun;
+  trainings_.chief_of_last.clear();
   if (!std::exchange(heals_, true)) rounds_->started();
 }
 
@@ -146,7 +147,7 @@ void ElasticGroup::conclude(Span<std::byte> outcome, const std::function<void()>
   try {
     return collective();
   } catch (const NetError& error) {
-    recover(error);
+    heal(error);
   }
   if (outcomes_.completed() < mine) throw RepeatTransaction();
   TROUPE_CHECK_EQ(outcomes_.last().size(), outcome.size());
@@ -167,21 +168,13 @@ std::vector<std::byte> ElasticGroup::agree(const std::function<std::vector<std::
     try {
       commit(attempt());
     } catch (const NetError& error) {
-      recover(error);
+      heal(error);
     }
   }
   return outcomes_.last();
 }
 
 void ElasticGroup::heal(const NetError& error) {
-  const std::uint64_t before = outcomes_.completed();
-  recover(error);
-  // Nobody concludes what this worker has not entered.
-  TROUPE_CHECK_EQ(outcomes_.completed(), before);
-}
-
-/// In a handler of `error`: begins the next round, or throws on.
-void ElasticGroup::recover(const NetError& error) {
   // Without a group it is the end of rounds, which next() threw.
   if (!heals_ || !group_ || !is_loss(error)) throw;  // NOLINT: `error` is what is being handled
   Readiness mine;
@@ -247,7 +240,7 @@ void ElasticGroup::share_state(const std::function<void()>& share) {
   } catch (const RepeatTransaction&) {
     return;
   } catch (const NetError& error) {
-    recover(error);
+    heal(error);
   }
 }
 
@@ -269,14 +262,20 @@ void ElasticGroup::begin_round(Readiness mine) {
     const std::optional<Round> round = rounds_->next(mine);
     if (!round) throw NothingLeft("training was over when this worker wanted to go on.", "");
     round_ = round->number;
+    bool has_begun = true;
     try {
       enter_round(*round);
-      changes_.push_back(
-          {only_in(former, cluster_), only_in(cluster_, former), cause, since.elapsed_seconds()});
-      return;
     } catch (const NetError& error) {
       if (!is_loss(error)) throw;
       mine.cause = error.cause();
+      has_begun = false;
+    }
+    if (has_begun) {
+      changes_.push_back(
+          {only_in(former, cluster_), only_in(cluster_, former), cause, since.elapsed_seconds()});
+      const std::string& chief = trainings_.chief_of_last;
+      if (chief.empty() || cluster_.member(0).task == chief) return;
+      throw PeerLost(text(chief, ", the chief, was lost after the training: ", cause), kRunAgain);
     }
     const int lost = group_ ? group_->culprit() : -1;
     mine.lost = lost >= 0 && lost != cluster_.rank ? cluster_.member(lost).task : "";

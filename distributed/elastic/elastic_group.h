@@ -98,7 +98,9 @@ class ElasticGroup {
   /// it is admitted.
   [[nodiscard]] bool is_joining() const { return joins_; }
   /// Whether others wait to be admitted.  Blocks: no.
-  [[nodiscard]] bool joiners_wait() const { return trainings_ == 1 && rounds_->joiners_wait(); }
+  [[nodiscard]] bool joiners_wait() const {
+    return trainings_.begun == 1 && rounds_->joiners_wait();
+  }
   /// How this worker is to end, as Rounds::departure(). `is_told`: a signal wants it to, so it
   /// asks. Blocks: no.
   [[nodiscard]] std::optional<Departure> departure(bool is_told) {
@@ -119,6 +121,9 @@ class ElasticGroup {
   /// later ones nobody is admitted: who comes begins with the first.  Collective: at the same place
   /// of all workers' sequence.
   void start();
+  /// It has ended, and the present chief has all that follows to do: a loss of any other worker is
+  /// healed, and one of the chief is PeerLost.  Collective: as start().
+  void end() { trainings_.chief_of_last = cluster_.member(0).task; }
 
   /// Runs `collective`, which ends the transaction and leaves its outcome in `outcome`. After a
   /// loss the next round begins here, and the outcome is another worker's, if one has it.
@@ -130,9 +135,9 @@ class ElasticGroup {
   /// after a loss.
   [[nodiscard]] std::vector<std::byte> agree(
       const std::function<std::vector<std::byte>()>& attempt);
-  /// In the handler of what a collective before the last one of a transaction threw: begins the
-  /// next round, in which all do the transaction again.  Throws: `error` again, if that is no loss
-  /// or losses are not healed.
+  /// In the handler of what a collective of a transaction threw, of one before its last one:
+  /// begins the next round, in which all do the transaction again.  Throws: `error` again, if that
+  /// is no loss or losses are not healed.
   void heal(const NetError& error);
 
   /// As WorkerGroup::abort, and nothing where there is no group between two rounds.
@@ -151,7 +156,6 @@ class ElasticGroup {
   void enter(const std::function<void()>& share);
 
  private:
-  void recover(const NetError& error);
   void begin_round(Readiness mine);
   void enter_round(const Round& round);
   void share_state(const std::function<void()>& share);
@@ -169,7 +173,10 @@ class ElasticGroup {
   std::uint64_t completed_in_ = 0;  // the round in which this worker completed its last transaction
   bool joins_ = false;
   bool heals_ = false;
-  int trainings_ = 0;
+  struct {
+    int begun = 0;
+    std::string chief_of_last;  // which has ended; empty: none has, and any worker may be the chief
+  } trainings_;
   bool has_joiners_ = false;  // the round: members that did not hold the state when it began
   Outcomes outcomes_;
   bool taken_over_ = false;  // the outcome of the last conclude()

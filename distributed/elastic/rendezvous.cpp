@@ -119,12 +119,16 @@ void Rendezvous::refuse(RoundWorker from, const std::string& what, TimePoint now
   advance(now);
 }
 
-void Rendezvous::ended(RoundWorker who, std::optional<int> exit_code, TimePoint now,
+bool Rendezvous::ended(RoundWorker who, std::optional<int> exit_code, TimePoint now,
                        std::optional<TimePoint> since) {
   Place* const place = find(who);
-  if (place == nullptr) return;
+  if (place == nullptr) return false;
   place->lives = false;
-  if (place->has_left) return advance(now);
+  const bool has_led = place->rank == 0;
+  if (place->has_left) {
+    advance(now);
+    return has_led;
+  }
   if (place->rank >= 0 && exit_code) {
     if (!done_)
       done_ = EndOfRounds{*exit_code,
@@ -143,6 +147,7 @@ void Rendezvous::ended(RoundWorker who, std::optional<int> exit_code, TimePoint 
     }
   }
   advance(now);
+  return has_led;
 }
 
 void Rendezvous::stop(TimePoint now) {

@@ -119,8 +119,9 @@ class Rendezvous {
   void refuse(RoundWorker from, const std::string& what, TimePoint now);
   /// The process has ended; all that it said has been taken. `exit_code`: with which it ended by
   /// itself, its work being done, failed or saved; unset: it is lost. `since`: when that was, if it
-  /// is told late; since then training stands still.
-  void ended(RoundWorker who, std::optional<int> exit_code, TimePoint now,
+  /// is told late; since then training stands still. Returns whether it was the chief of the
+  /// present round.
+  bool ended(RoundWorker who, std::optional<int> exit_code, TimePoint now,
              std::optional<TimePoint> since = std::nullopt);
   /// The group is to save and stop: those that are left form rounds for it, and nobody joins or
   /// leaves. Workers learn of it when they ask to leave.

@@ -72,9 +72,11 @@ bool LaunchRendezvous::ended(int index, const EndedProcess& process) {
   tell_start();         // before anybody judges its end
   last_ended_ = index;
   if (remote_ != nullptr && !process.end.failed()) remote_->set_over();
-  rendezvous_->ended(worker(index).who,
-                     is_loss(process.end) ? std::nullopt : std::optional(process.end.code),
-                     std::chrono::steady_clock::now());
+  const bool is_lost = is_loss(process.end);
+  const bool has_led = rendezvous_->ended(worker(index).who,
+                                          is_lost ? std::nullopt : std::optional(process.end.code),
+                                          std::chrono::steady_clock::now());
+  if (is_lost && has_led) lost_chief_ = process;
   const auto orders = rendezvous_->take_orders();
   const bool ends_group = std::any_of(orders.begin(), orders.end(), [](const auto& order) {
     return std::holds_alternative<RoundVerdict>(order);
@@ -136,6 +138,7 @@ void LaunchRendezvous::carry_out(const RoundLetter& order) {
 }
 
 void LaunchRendezvous::carry_out(const RoundBegin& order) {
+  lost_chief_.reset();
   const std::string joined = order.joined == 0 ? "" : text(", ", order.joined, " of them new,");
   console_.say(text("round ", order.number, ": ", group_text(order.workers, 0, 0), joined,
                     order.workers == 1 ? " continues" : " continue", " after step ", order.step,

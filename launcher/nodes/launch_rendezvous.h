@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,9 @@ class LaunchRendezvous final : public LaunchRounds {
   [[nodiscard]] bool has_left(int index) const override {
     return workers_[static_cast<std::size_t>(index)].has_left;
   }
+  [[nodiscard]] const EndedProcess* lost_chief() const override {
+    return lost_chief_ ? &*lost_chief_ : nullptr;
+  }
   void stop() override;
   void carry_out() override;
   [[nodiscard]] bool start_elsewhere(int index) override;
@@ -84,6 +88,7 @@ class LaunchRendezvous final : public LaunchRounds {
   boost::asio::steady_timer timer_;
   bool has_started_ = false;
   int last_ended_ = -1;
+  std::optional<EndedProcess> lost_chief_;
 };
 
 }  // namespace troupe

@@ -20,6 +20,9 @@ class LaunchRounds {
   [[nodiscard]] virtual bool ended(int index, const EndedProcess& process) = 0;
   /// The process that has ended had left the others, because it was told to end.
   [[nodiscard]] virtual bool has_left(int index) const = 0;
+  /// The chief of the present round, if it was lost and no round has followed: what it had to do
+  /// after the training is undone. Null: it was not, or another launcher knows.
+  [[nodiscard]] virtual const EndedProcess* lost_chief() const { return nullptr; }
   /// The group is to save and stop.
   virtual void stop() = 0;
   virtual void carry_out() = 0;

@@ -74,7 +74,7 @@ class Group {
         return rendezvous_.take(worker, readiness(values.number<std::uint8_t>()), now_);
       case 4:
         if (!std::exchange(process.lives, false)) return;
-        return rendezvous_.ended(worker, code(values.number<std::uint8_t>()), now_);
+        return void(rendezvous_.ended(worker, code(values.number<std::uint8_t>()), now_));
       case 5:
         if (process.lives || is_over_) return;
         process = {rendezvous_.starts(index, {"127.0.0.1", 1001}).incarnation};

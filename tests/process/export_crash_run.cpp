@@ -33,10 +33,10 @@ class Job final : public ExportingJob {
   [[nodiscard]] const std::string& last() const { return last_; }
 
  private:
-  [[nodiscard]] Evaluation evaluate_checkpoint(const std::string& checkpoint) override {
+  [[nodiscard]] Evaluation evaluate_checkpoint(const std::string& checkpoint, bool again) override {
     const std::int64_t step = std::stoll(checkpoint.substr(checkpoint.rfind('-') + 1));
     const Evaluation evaluation{step, {{"loss", 1.0 / static_cast<double>(step)}}};
-    summaries_.write(step, {{"loss", static_cast<float>(evaluation.at("loss"))}});
+    summaries_.write(step, {{"loss", static_cast<float>(evaluation.at("loss"))}}, again);
     return evaluation;
   }
   [[nodiscard]] std::function<void(const std::string&)> model_writer(

@@ -25,7 +25,7 @@ metric and every tensor within 1e-9. The column "elastic" kills the chief in ste
 | parts | equal to a loop that computes each part of a batch by itself |
 | simultaneous | equal to a loop that makes all gradients at the old weights |
 | refused | ends with an error before it does harm; the number is that of the reason below |
-| own draws | what is drawn in a hook is another draw at each width, and repeatable; with virtual replicas the same at each; with a number not repeatable, and the log says why |
+| own draws | what is drawn in a hook is another draw at each width, and repeatable; with virtual replicas the same at each; where the cell has a number it is not repeatable, and the log says why |
 
 "Gloo": two workers; "resumed": two workers, ended after step 7 and started again; "accumulate 3": `--accumulate 3`; "virtual 4": one process with `--virtual-replicas 4`; "averages": `--ema-decay`; "2 x 2": two workers with two replicas each; "sharded":
 `--shard-optimizer`, two workers; "servers": two synchronous workers and two parameter servers.

@@ -79,7 +79,8 @@ Strike draw_strike(const ElasticPlan& plan, bool is_apart, Random& random) {
   strike.is_double = random.one_in(5);
   strike.is_timed = random.one_in(4);
   strike.incarnation = plan.restarts == 0 ? 0 : random.any_of({0, 0, 0, 1, 1, 2});
-  strike.place = random.any_of({Place::before, Place::between, Place::concluded, Place::voted});
+  strike.place = random.any_of(
+      {Place::before, Place::between, Place::concluded, Place::telling, Place::voted});
   if (random.one_in(6))
     strike.place = random.any_of({Place::start, Place::sharing, Place::closing});
   strike.step = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.steps)));
@@ -103,7 +104,8 @@ void draw_chain(ElasticPlan& plan, Random& random) {
   for (auto left = random.between(2, 4); left > 0; --left) {
     Strike strike;
     strike.victim = static_cast<int>(random.below(workers));
-    strike.place = random.any_of({Place::before, Place::between, Place::concluded, Place::voted});
+    strike.place = random.any_of(
+        {Place::before, Place::between, Place::concluded, Place::telling, Place::voted});
     strike.step = static_cast<int>(random.below(3));
     if (!plan.strikes.empty()) {
       strike.incarnation = random.any_of({0, 0, 0, 1});

@@ -31,7 +31,10 @@ class ElasticStory {
                  [this](const Life& life, const Cluster& cluster) {
                    return launcher_.objection(life, cluster);
                  },
-                 [this](std::uint64_t generation) { return launcher_.members_of(generation); }},
+                 [this](std::uint64_t generation) { return launcher_.members_of(generation); },
+                 [this](int step, bool again) {
+                   if (!again || told_.count(step) == 0) told_.insert(step);
+                 }},
         launcher_(
             plan,
             [this](Life& life, const Cluster& cluster, int line) {
@@ -186,8 +189,10 @@ class ElasticStory {
       if (life.process->dead) continue;
       has_end_ = has_end_ || (life.has_saved && life.kind == "stopped");
       if (life.kind == "stopped" && !plan_.farewells.empty()) continue;
+      // Who cannot be the chief is not needed by those that save.
+      const bool saves = plan_.sees[static_cast<std::size_t>(life.who.index)];
       const bool is_unsaved =
-          was_too_few && life.holds && life.kind == "peer-lost" && !life.has_saved;
+          was_too_few && life.holds && life.kind == "peer-lost" && !life.has_saved && saves;
       if (is_unsaved) return text(name, " ended without having saved: ", life.cause);
       const bool is_at_end = life.step == plan_.steps;
       has_end_ = has_end_ || life.is_done;
@@ -200,8 +205,19 @@ class ElasticStory {
       if (!life.kind.empty() && (is_broken || (had_started && !may_fail)))
         return text(name, " ended with ", life.kind, ": ", life.cause);
     }
+    for (int step = 1; step <= plan_.steps && has_end_; ++step) {
+      const std::size_t times = told_.count(step);
+      if (times > 1 || (times == 0 && is_whole()))
+        return text("what step ", step, " came to was told ", times, " times");
+    }
     const bool may_fail = launcher_.has_failed_to_start() || launcher_.verdict();
     return has_end_ || may_fail ? "" : "no worker saw the end, and there is no verdict";
+  }
+
+  /// Whether a worker has seen the last step.
+  [[nodiscard]] bool is_whole() const {
+    return std::any_of(launcher_.lives().begin(), launcher_.lives().end(),
+                       [](const Life& life) { return life.is_done; });
   }
 
   const ElasticPlan& plan_;
@@ -212,6 +228,7 @@ class ElasticStory {
   const Witness witness_;
   ElasticLauncher launcher_;
   std::set<const Strike*> come_;
+  std::multiset<int> told_;  // steps, in the order of the file's lines
   bool has_struck_ = false;
   bool has_end_ = false;
 };

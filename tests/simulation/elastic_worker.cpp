@@ -13,6 +13,7 @@
 #include "troupe/distributed/elastic/elastic_group.h"
 #include "troupe/distributed/elastic/round_line.h"
 #include "troupe/distributed/group/tree_cut.h"
+#include "troupe/report/outbox.h"
 
 namespace troupe::simulation {
 namespace {
@@ -49,6 +50,8 @@ class Training {
         life_(life),
         witness_(witness),
         joins_(cluster.joins),
+        outbox_(cluster.rank == 0 && !cluster.joins ? Outbox::Role::leader
+                                                    : Outbox::Role::follower),
         group_(cluster, plan.options, std::make_unique<RoundLine>(UniqueFd(line)),
                {[this] { begin_round(); }, [this](Readiness& mine, int /*lost*/) { leave(mine); },
                 [this] { return plan_.sees[static_cast<std::size_t>(life_.who.index)]; }}) {}
@@ -63,7 +66,15 @@ class Training {
     life_.holds = true;
     while (life_.step < plan_.steps) {
       take_step();
-      const Votes votes = vote();
+      follow();
+      outbox_.add([this, step = life_.step](bool again) {
+        pass(Place::telling);
+        witness_.on_told(step, again);
+        pass(Place::telling);
+      });
+      Votes votes = vote();
+      for (; votes.told == 0; votes = vote()) follow();
+      outbox_.acknowledge();
       if (votes.end > 0) end_all(votes);
       if (life_.step == plan_.steps) break;
       if (has_quit_) leave();
@@ -82,7 +93,12 @@ class Training {
     double quit = 0;    // who leaves the others
     double voters = 1;  // all
     double end = 0;     // who knows that all are to save and end
+    double told = 0;    // who leads, and has told what the steps came to
   };
+
+  void follow() {
+    if (group_.cluster().rank == 0 && !outbox_.leads()) outbox_.lead();
+  }
 
   [[nodiscard]] Votes wishes() {
     bool is_told = false;
@@ -96,6 +112,7 @@ class Training {
     mine.admit = group_.joiners_wait() ? 1 : 0;
     mine.quit = departure && departure->is_alone ? 1 : 0;
     mine.end = departure && !departure->is_alone ? 1 : 0;
+    mine.told = outbox_.leads() ? 1 : 0;
     has_quit_ = mine.quit > 0;
     return mine;
   }
@@ -205,9 +222,9 @@ class Training {
           std::memcpy(&numbers[rank], all[rank].data(), sizeof(int));
       if (numbers != witness_.members_of(group_.cluster().generation))
         complain("the round's workers are others than those to which it was issued");
-      double sums[] = {mine.admit, mine.quit, mine.voters, mine.end};
-      group_.group().all_reduce(Span<double>(sums, 4), soon());
-      const auto bytes = as_bytes(Span<const double>(sums, 4));
+      double sums[] = {mine.admit, mine.quit, mine.voters, mine.end, mine.told};
+      group_.group().all_reduce(Span<double>(sums, 5), soon());
+      const auto bytes = as_bytes(Span<const double>(sums, 5));
       return std::vector<std::byte>(bytes.begin(), bytes.end());
     });
     pass(Place::voted);
@@ -232,6 +249,7 @@ class Training {
   const Witness& witness_;
   const bool joins_;
   bool has_quit_ = false;  // by its last vote
+  Outbox outbox_;
   std::uint64_t state_ = 0;
   std::shared_ptr<std::byte> buffer_;
   ElasticGroup group_;

@@ -15,6 +15,8 @@ struct Witness {
   std::function<void(Life& life, Place place)> on_place;
   std::function<std::string(const Life& life, const Cluster& cluster)> objection;
   std::function<std::vector<int>(std::uint64_t generation)> members_of;
+  /// What a step came to is told, in a file that all see; `again`: as Outbox::Tell.
+  std::function<void(int step, bool again)> on_told;
 };
 
 /// Runs inside a simulated process. `line`: the descriptor of its line to the rendezvous.

@@ -12,6 +12,7 @@
 #include "troupe/core/failure.h"
 #include "troupe/hooks/gradient_norm.h"
 #include "troupe/hooks/replica_driver.h"
+#include "troupe/train/callbacks/summary_saver.h"
 
 namespace troupe {
 namespace {
@@ -58,13 +59,12 @@ Histogram histogram_of(const at::Tensor& tensor) {
 
 }  // namespace
 
-ModelSummaries::ModelSummaries(std::shared_ptr<SummaryWriter> writer, const Intervals& intervals)
-    : writer_(std::move(writer)), intervals_(intervals) {}
+ModelSummaries::ModelSummaries(std::shared_ptr<SummaryWriter> writer, const Intervals& intervals,
+                               Outbox* outbox)
+    : writer_(std::move(writer)), intervals_(intervals), outbox_(outbox) {}
 
 void ModelSummaries::ready(RunControl& run) {
   seen_step_ = run.step();
-  first_step_ = seen_step_ + 1;
-  run.replica().recorder().open();
   prepare(run);
 }
 
@@ -78,6 +78,7 @@ void ModelSummaries::after_step(const StepReport& report, RunControl& run) {
 
 /// The next step tells the others what is needed of the updates after it.
 void ModelSummaries::prepare(RunControl& run) const {
+  if (outbox_ == nullptr || outbox_->leads()) run.replica().recorder().open();
   bool keep = false;
   for (const std::int64_t step : {seen_step_ + 1, seen_step_ + 2}) {
     keep = keep || is_due(intervals_.scalars, step) || is_due(intervals_.histograms, step);
@@ -100,9 +101,8 @@ void ModelSummaries::write_recorded(std::int64_t step, Replica& replica) {
 
 /// Where other workers take some of the steps, the first one after.
 bool ModelSummaries::is_due(std::int64_t every, std::int64_t step) const {
-  if (every == 0 || step < first_step_) return false;
-  const auto intervals_until = [&](std::int64_t at) { return (at - first_step_ + every) / every; };
-  return step == intervals_.last_step || intervals_until(step) > intervals_until(seen_step_);
+  if (every == 0) return false;
+  return step == intervals_.last_step || is_summary_step(step, every, step - seen_step_);
 }
 
 void ModelSummaries::write_scalars(const StepReport& report, Replica& replica) {
@@ -118,16 +118,23 @@ void ModelSummaries::write_scalars(const StepReport& report, Replica& replica) {
     const std::string tag = optimizers.size() == 1 ? "gradient_norm" : "gradient_norm/" + name;
     if (norm) scalars.push_back({tag, *norm});
   }
-  if (!scalars.empty()) writer_->write(report.step, scalars);
+  if (scalars.empty()) return;
+  tell_by(outbox_, [writer = writer_, step = report.step, scalars](bool again) {
+    writer->write(step, scalars, again);
+  });
 }
 
 void ModelSummaries::write_histograms(std::int64_t step, const Replica& replica) {
   const torch::NoGradGuard no_grad;
+  const auto tell = [&](std::string tag, Histogram histogram) {
+    tell_by(outbox_,
+            [writer = writer_, step, tag = std::move(tag), histogram = std::move(histogram)](
+                bool again) { writer->write_histogram(step, tag, histogram, again); });
+  };
   for (const auto& [name, parameter] : replica.parameters()) {
-    writer_->write_histogram(step, "parameters/" + name, histogram_of(parameter));
+    tell("parameters/" + name, histogram_of(parameter));
     const at::Tensor& gradient = parameter.grad();
-    if (gradient.defined())
-      writer_->write_histogram(step, "gradients/" + name, histogram_of(gradient));
+    if (gradient.defined()) tell("gradients/" + name, histogram_of(gradient));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "troupe/report/outbox.h"
 #include "troupe/report/summary_writer.h"
 #include "troupe/train/callbacks/callbacks.h"
 
@@ -15,14 +16,16 @@ namespace troupe {
 /// worker's.
 class ModelSummaries final : public PeriodicAction {
  public:
-  /// Steps between two summaries, from the first step of a run on, and the last; 0: none.
+  /// Steps between two summaries, from step 1 on, and the last; 0: none.
   struct Intervals {
     std::int64_t scalars = 0;
     std::int64_t histograms = 0;
     std::int64_t last_step = 0;
   };
 
-  ModelSummaries(std::shared_ptr<SummaryWriter> writer, const Intervals& intervals);
+  /// `outbox` outlives it; null: this worker leads.
+  ModelSummaries(std::shared_ptr<SummaryWriter> writer, const Intervals& intervals,
+                 Outbox* outbox = nullptr);
   [[nodiscard]] bool chief_only() const override { return true; }
   void ready(RunControl& run) override;
   /// What validation recorded.
@@ -40,8 +43,8 @@ class ModelSummaries final : public PeriodicAction {
 
   std::shared_ptr<SummaryWriter> writer_;
   const Intervals intervals_;
-  std::int64_t first_step_ = 1;  // of this run
-  std::int64_t seen_step_ = 0;   // the last one, or the one before the first
+  Outbox* const outbox_;
+  std::int64_t seen_step_ = 0;  // the last one, or the one before the first
 };
 
 }  // namespace troupe

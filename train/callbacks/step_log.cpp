@@ -1,5 +1,7 @@
 #include "troupe/train/callbacks/step_log.h"
 
+#include <fcntl.h>
+
 #include <iomanip>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -48,39 +50,59 @@ void StepLog::after_step(const StepReport& report, RunControl& /*run*/) {
                    ", examples/sec: ", fixed(static_cast<double>(examples_) / seconds, 0));
     }
   }
-  log_info(line);
+  log(line);
   last_step_ = report.step;
   last_time_ = now;
   examples_ = 0;
 }
 
 void StepLog::after_epoch(std::int64_t epoch, const Report& train, const Report* validation) {
-  log_info(unit_, " ", epoch + 1, ": ", to_line(train),
-           validation == nullptr ? "" : "; " + to_line(*validation));
+  log(text(unit_, " ", epoch + 1, ": ", to_line(train),
+           validation == nullptr ? "" : "; " + to_line(*validation)));
 }
 
 void StepLog::after_log(std::int64_t step, std::int64_t, const std::string& name, double value) {
-  log_info(name, " = ", value, ", step = ", step);
+  log(text(name, " = ", value, ", step = ", step));
 }
 
-MetricsFile::MetricsFile(std::string path, Open open, const Clock& clock, std::int64_t log_every)
+void StepLog::log(const std::string& line) {
+  tell_by(outbox_, [line](bool again) { log_info(line, again ? " (again)" : ""); });
+}
+
+MetricsFile::MetricsFile(std::string path, Open how, const Clock& clock, std::int64_t log_every,
+                         Outbox* outbox)
     : path_(std::move(path)),
       clock_(clock),
+      outbox_(outbox),
       start_(clock.now()),
       log_every_(log_every),
-      out_(path_, open == Open::append ? std::ios::app : std::ios::trunc) {
-  if (!out_) {
-    throw EnvironmentError("--metrics-file " + path_ + " cannot be written.",
-                           "name a file in a directory that exists and is writable.");
-  }
+      first_(how != Open::later) {
+  if (how != Open::later) tell_by(outbox_, [this, how](bool /*again*/) { open(how); });
 }
 
-void MetricsFile::write(const std::string& line) {
-  out_ << line << '\n' << std::flush;
-  if (!out_) {
+void MetricsFile::open(Open how) {
+  if (how == Open::append) {
+    const UniqueFd file(::open(path_.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));  // NOLINT
+    if (file.get() >= 0) drop_partial_line(file, path_);
+  }
+  out_.open(path_, how == Open::append ? std::ios::app : std::ios::trunc);
+  if (out_) return;
+  throw EnvironmentError("--metrics-file " + path_ + " cannot be written.",
+                         "name a file in a directory that exists and is writable.");
+}
+
+void MetricsFile::write(const nlohmann::ordered_json& line) {
+  tell_by(outbox_, [this, line](bool again) {
+    if (!out_.is_open()) open(Open::append);  // the leader before has made it
+    if (again) {
+      if (!told_) told_.emplace(path_);
+      if (told_->take(line)) return;
+    }
+    out_ << line.dump() << '\n' << std::flush;
+    if (out_) return;
     throw EnvironmentError("writing to --metrics-file " + path_ + " failed.",
                            "look for a full disk.");
-  }
+  });
 }
 
 void MetricsFile::after_step(const StepReport& report, RunControl& /*run*/) {
@@ -92,13 +114,13 @@ void MetricsFile::after_step(const StepReport& report, RunControl& /*run*/) {
   if (report.learning_rate) line["learning_rate"] = *report.learning_rate;
   line["examples"] = report.examples;
   line["seconds"] = Seconds(clock_.now() - start_).count();
-  write(line.dump());
+  write(line);
 }
 
 void MetricsFile::after_epoch(std::int64_t epoch, const Report& train, const Report* validation) {
   nlohmann::ordered_json line = {{"step", step_}, {"epoch", epoch}, {"train", to_json(train)}};
   if (validation != nullptr) line["validation"] = to_json(*validation);
-  write(line.dump());
+  write(line);
 }
 
 void MetricsFile::after_log(std::int64_t step, std::int64_t epoch, const std::string& name,
@@ -106,7 +128,7 @@ void MetricsFile::after_log(std::int64_t step, std::int64_t epoch, const std::st
   nlohmann::ordered_json line = {{"step", step}, {"epoch", epoch}};
   line[name] = value;
   line["seconds"] = Seconds(clock_.now() - start_).count();
-  write(line.dump());
+  write(line);
 }
 
 }  // namespace troupe

@@ -2,9 +2,13 @@
 #pragma once
 
 #include <fstream>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 
 #include "troupe/core/clock.h"
+#include "troupe/report/json_lines.h"
+#include "troupe/report/outbox.h"
 #include "troupe/train/callbacks/callbacks.h"
 
 namespace troupe {
@@ -22,20 +26,32 @@ namespace troupe {
 class StepLog final : public PeriodicAction {
  public:
   /// A logged step whose losses are known gets a line; losses may also be there because another
-  /// action wanted them. `clock` outlives this object.
-  explicit StepLog(const Clock& clock, std::int64_t log_every = 1, std::string unit = "epoch")
-      : clock_(clock), log_every_(log_every), unit_(std::move(unit)), last_time_(clock.now()) {}
+  /// action wanted them. `clock` and `outbox` outlive this object. `outbox` null: this worker
+  /// leads.
+  explicit StepLog(const Clock& clock, std::int64_t log_every = 1, std::string unit = "epoch",
+                   Outbox* outbox = nullptr)
+      : clock_(clock),
+        log_every_(log_every),
+        unit_(std::move(unit)),
+        outbox_(outbox),
+        last_time_(clock.now()) {}
   [[nodiscard]] bool chief_only() const override { return true; }
   void begin() override;
+  void ready(RunControl& run) override { seen_ = run.step(); }
   void after_step(const StepReport& report, RunControl& run) override;
   void after_epoch(std::int64_t epoch, const Report& train, const Report* validation) override;
   void after_log(std::int64_t step, std::int64_t epoch, const std::string& name,
                  double value) override;
+  /// This worker has joined a run under way: its first step is not the run's.
+  void join() { first_ = false; }
 
  private:
+  void log(const std::string& line);
+
   const Clock& clock_;
   std::int64_t log_every_;
   const std::string unit_;
+  Outbox* const outbox_;
   bool first_ = true;  // no step of this run was seen yet
   Clock::TimePoint last_time_;
   std::int64_t last_step_ = -1;  // of the last line; -1: none yet, so no duration either
@@ -46,13 +62,15 @@ class StepLog final : public PeriodicAction {
 /// One JSON object a line per logged step, for programs to read.
 class MetricsFile final : public PeriodicAction {
  public:
-  /// A resumed run appends to what the former one wrote.
-  enum class Open { anew, append };
-  /// Logged are the steps that StepLog logs. `clock` outlives this object.
-  /// Throws: EnvironmentError when `path` cannot be written.
-  MetricsFile(std::string path, Open open, const Clock& clock, std::int64_t log_every = 1);
+  /// A resumed run appends to what the former one wrote. `later`: this worker has joined a run
+  /// whose leader has opened the file, and appends to it when it leads itself.
+  enum class Open { anew, append, later };
+  /// Logged are the steps that StepLog logs. `clock` and `outbox` outlive this object; `outbox`
+  /// null: this worker leads. Throws: EnvironmentError, on the leader, when `path` cannot be
+  /// written.
+  MetricsFile(std::string path, Open open, const Clock& clock, std::int64_t log_every = 1,
+              Outbox* outbox = nullptr);
   [[nodiscard]] bool chief_only() const override { return true; }
-  void begin() override { first_ = true; }
   void ready(RunControl& run) override { step_ = run.step(); }
   /// {"step": 100, "epoch": 0, "loss": 0.31, "seconds": 1.7}; seconds since the file was started.
   void after_step(const StepReport& report, RunControl& run) override;
@@ -63,15 +81,19 @@ class MetricsFile final : public PeriodicAction {
                  double value) override;
 
  private:
-  void write(const std::string& line);
+  void open(Open how);
+  /// Once, whoever writes: see Outbox.
+  void write(const nlohmann::ordered_json& line);
 
   std::string path_;
   const Clock& clock_;
+  Outbox* const outbox_;
   Clock::TimePoint start_;
   std::int64_t log_every_;
   bool first_ = true;  // no step of this run was seen yet
   std::int64_t step_ = 0;
   std::ofstream out_;
+  std::optional<ToldLines> told_;  // before the first record that is told again
 };
 
 }  // namespace troupe

@@ -22,19 +22,14 @@ void add(std::vector<Scalar>& scalars, const Report& report) {
 
 }  // namespace
 
-bool is_summary_step(std::int64_t step, std::int64_t first_step_of_run,
-                     std::int64_t save_summary_steps) {
-  return save_summary_steps > 0 && step >= first_step_of_run &&
-         (step - first_step_of_run) % save_summary_steps == 0;
-}
-
 SummarySaver::SummarySaver(const Every& every, Sink sink, const Clock& clock, Extra extra,
-                           std::optional<std::int64_t> last_step)
+                           std::optional<std::int64_t> last_step, bool everywhere)
     : every_(every),
       timer_(every, clock, "SummarySaver"),
       sink_(std::move(sink)),
       extra_(std::move(extra)),
-      last_step_(last_step) {}
+      last_step_(last_step),
+      everywhere_(everywhere) {}
 
 SummarySaver::SummarySaver(const Every& every, SummaryWriter& writer, const Clock& clock,
                            Extra extra)
@@ -45,20 +40,19 @@ SummarySaver::SummarySaver(const Every& every, SummaryWriter& writer, const Cloc
           },
           clock, std::move(extra)) {}
 
-bool SummarySaver::wants_losses(std::int64_t step, bool first) const {
-  return first || every_.seconds || step == last_step_ ||
-         is_summary_step(step, first_step_, *every_.steps);
+bool SummarySaver::wants_losses(std::int64_t step, bool /*first*/) const {
+  return every_.seconds || step == last_step_ || is_summary_step(step, *every_.steps);
 }
 
 void SummarySaver::ready(RunControl& run) {
   step_ = run.step();
-  first_step_ = step_ + 1;
-  writes_ = run.is_chief();
+  writes_ = everywhere_ || run.is_chief();
 }
 
 void SummarySaver::after_step(const StepReport& report, RunControl& run) {
-  step_ = report.step;
-  if (!run.is_chief() || !is_due(report.step)) return;
+  const std::int64_t passed = report.step - std::exchange(step_, report.step);
+  writes_ = everywhere_ || run.is_chief();
+  if (!writes_ || !is_due(report.step, passed)) return;
   timer_.mark(report.step);
   std::vector<Scalar> scalars;
   for (const auto& [name, value] : report.losses) scalars.push_back({name, value});
@@ -78,17 +72,13 @@ void SummarySaver::after_epoch(std::int64_t /*epoch*/, const Report& train,
   if (!scalars.empty()) sink_(step_, scalars);
 }
 
-bool SummarySaver::is_due(std::int64_t step) const {
+bool SummarySaver::is_due(std::int64_t step, std::int64_t passed) const {
   if (step == last_step_) return true;
-  if (!every_.steps) return timer_.due(step);
-  const auto last = timer_.last_step();
-  if (!last || step == first_step_) return *every_.steps > 0 && step >= first_step_;
-  // Where other workers take some of the steps, the first one after.
-  return (step - first_step_) / *every_.steps > (*last - first_step_) / *every_.steps;
+  return every_.steps ? is_summary_step(step, *every_.steps, passed) : timer_.due(step);
 }
 
 StepCounter::StepCounter(const Every& every, Output output, const Clock& clock)
-    : timer_(every, clock, "StepCounter"), output_(std::move(output)) {}
+    : every_(every), timer_(every, clock, "StepCounter"), output_(std::move(output)) {}
 
 void StepCounter::begin() {
   timer_.reset();
@@ -98,10 +88,14 @@ void StepCounter::begin() {
 }
 
 void StepCounter::after_step(const StepReport& report, RunControl& /*run*/) {
+  const std::int64_t passed = report.step - last_step_.value_or(report.step - 1);
   watch(report.step);
   examples_ += report.examples;
   ++steps_;
-  if (!timer_.due(report.step)) return;
+  const bool begins = !timer_.last_step();
+  const bool due =
+      every_.steps ? is_summary_step(report.step, *every_.steps, passed) : timer_.due(report.step);
+  if (!begins && !due) return;
   const auto [seconds, steps] = timer_.mark(report.step);
   const double examples_per_step = static_cast<double>(std::exchange(examples_, 0)) /
                                    static_cast<double>(std::exchange(steps_, 0));

@@ -15,9 +15,14 @@ namespace troupe {
 
 class SummaryWriter;
 
-/// The first step of a run and every `save_summary_steps` after it: 1, 101, 201 ... 0: none.
-[[nodiscard]] bool is_summary_step(std::int64_t step, std::int64_t first_step_of_run,
-                                   std::int64_t save_summary_steps);
+/// Step 1 and every `save_summary_steps` after it: 1, 101, 201 ... 0: none. It depends on the step
+/// alone, so a resumed run has the summaries of an uninterrupted one. Where other workers take some
+/// of the steps, `passed` since the one seen before: the first one after that.
+[[nodiscard]] constexpr bool is_summary_step(std::int64_t step, std::int64_t save_summary_steps,
+                                             std::int64_t passed = 1) {
+  const std::int64_t every = save_summary_steps;
+  return every > 0 && (step + every - 1) / every > (step - passed + every - 1) / every;
+}
 
 /// The losses, and the learning rate if a schedule changes it; at the end of an epoch its report's
 /// losses and metrics as "train/loss", and those of its validation as "validation/accuracy".
@@ -31,9 +36,10 @@ class SummarySaver final : public PeriodicAction {
   /// `extra` adds the user's own scalars, on the chief; null: none. With a period in seconds the
   /// workers cannot know when the chief writes, so the losses of every step are reduced: a message
   /// a step. `last_step` is written in any case, if training gets there; unset: only by `every`.
+  /// `everywhere`: the sink is called on every worker, and decides who writes.
   /// `clock` outlives this object. Throws: ConfigError for a bad `every`.
   SummarySaver(const Every& every, Sink sink, const Clock& clock, Extra extra = nullptr,
-               std::optional<std::int64_t> last_step = std::nullopt);
+               std::optional<std::int64_t> last_step = std::nullopt, bool everywhere = false);
   /// `writer` outlives this object.
   SummarySaver(const Every& every, SummaryWriter& writer, const Clock& clock,
                Extra extra = nullptr);
@@ -47,16 +53,16 @@ class SummarySaver final : public PeriodicAction {
   }
 
  private:
-  [[nodiscard]] bool is_due(std::int64_t step) const;
+  [[nodiscard]] bool is_due(std::int64_t step, std::int64_t passed) const;
 
   Every every_;
   StepTimer timer_;
   Sink sink_;
   Extra extra_;
   std::optional<std::int64_t> last_step_;
-  std::int64_t first_step_ = 1;  // of this run
-  std::int64_t step_ = 0;        // the last one seen
-  bool writes_ = false;          // on this worker
+  std::int64_t step_ = 0;  // the last one seen
+  const bool everywhere_;
+  bool writes_ = false;  // on this worker
 };
 
 /// How fast training is, once a period. On the chief.
@@ -67,8 +73,9 @@ class StepCounter final : public PeriodicAction {
   using Output =
       std::function<void(std::int64_t step, double steps_per_second, double examples_per_second)>;
 
-  /// The first output follows after one period. Warns if the step stays the same over 20 calls:
-  /// nothing increments it. `clock` outlives this object. Throws: ConfigError for a bad `every`.
+  /// The first output follows after one period; of a period in steps where a summary is due. Warns
+  /// if the step stays the same over 20 calls: nothing increments it. `clock` outlives this object.
+  /// Throws: ConfigError for a bad `every`.
   StepCounter(const Every& every, Output output, const Clock& clock);
   [[nodiscard]] bool chief_only() const override { return true; }
   void begin() override;
@@ -77,6 +84,7 @@ class StepCounter final : public PeriodicAction {
  private:
   void watch(std::int64_t step);
 
+  const Every every_;
   StepTimer timer_;
   Output output_;
   std::optional<std::int64_t> last_step_;

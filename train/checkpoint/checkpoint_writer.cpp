@@ -234,6 +234,11 @@ void CheckpointWriter::remember(const std::vector<std::int64_t>& left, std::int6
   }
 }
 
+void CheckpointWriter::adopt(std::int64_t step) {
+  lock_.check();
+  if (retained_.empty() || retained_.back() != step) retain(step);
+}
+
 void CheckpointWriter::mark_best(const BestCheckpoint& best) {
   TROUPE_CHECK(!retained_.empty());
   lock_.check();

@@ -55,6 +55,9 @@ class CheckpointWriter {
   /// deleted is a warning.
   CheckpointInfo save(std::int64_t step, const std::vector<CheckpointFile>& files,
                       const nlohmann::json& extras = nlohmann::json::object());
+  /// The newest checkpoint there is, whose writer was lost before it could write that down: makes
+  /// it the latest, unless it is. Throws: CheckpointError.
+  void adopt(std::int64_t step);
   /// A checkpoint that was saved is the best one: retention keeps it until another one is, and
   /// then counts it as the oldest. Throws: CheckpointError if that could not be written down.
   void mark_best(const BestCheckpoint& best);

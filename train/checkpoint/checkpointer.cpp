@@ -156,14 +156,28 @@ void Checkpointer::mark(const BestCheckpoint& best) {
 
 bool Checkpointer::has_lost_chief() const { return chief_ != chief_task(strategy_); }
 
-void Checkpointer::take_over(std::optional<std::int64_t> saved) {
+std::optional<std::int64_t> Checkpointer::find_newest() {
+  const std::vector<CheckpointInfo> all = CheckpointReader(files_).all();
+  return all.empty() ? std::nullopt : std::optional(all.back().step);
+}
+
+bool Checkpointer::take_over(std::optional<std::int64_t> newest, bool tells) {
   chief_ = chief_task(strategy_);
-  saved_step_ = saved;
+  const auto former = std::exchange(saved_step_, newest);
+  if (strategy_.is_chief() && newest) {
+    if (!writer_) lead();
+    writer_->adopt(*newest);
+    if (on_saved_) on_saved_(*newest, std::nullopt);
+    if (tells) tell_saved(Save::periodic);
+  }
+  return former != newest;
 }
 
 void Checkpointer::resume() {
   if (!restore_newest(strategy_, state_, data_, options_)) return;
   saved_step_ = state_.step;
+  // Who has written it may have been lost before that was said.
+  if (strategy_.is_chief() && on_saved_) on_saved_(state_.step, std::nullopt);
   log_info("resuming at step ", state_.step, " (step ", state_.position.step, " of epoch ",
            state_.position.epoch + 1, ") from ", options_.model_dir);
   if (!options_.warm_start.from.empty()) {
@@ -179,7 +193,7 @@ bool Checkpointer::is_due() {
   if (!saved_step_) return saves();
   // One clock decides for all.
   const double seconds = strategy_.is_chief() ? Seconds(clock_.now() - saved_at_).count() : 0;
-  return cadence_.is_due(state_.step - *saved_step_, seconds);
+  return cadence_.is_due(state_.step, *saved_step_, seconds);
 }
 
 SavedCheckpoint Checkpointer::saved(Save which) const {
@@ -249,12 +263,14 @@ void Checkpointer::write(std::int64_t step, const RunSnapshot& snapshot) {
     contents.push_back(
         {name, [&content = tensors](const ByteSink& sink) { write_tensors(content, sink); }});
   }
+  // By a chief that was lost before the others knew of it.
+  const bool is_there = files_.status(checkpoint_name(step)).has_value();
   writer_->save(step, contents, snapshot.facts);
   const double seconds = Seconds(steady_clock().now() - start).count();
   // Where training begins nothing is won yet.
   log(step == 0 ? LogLevel::debug : LogLevel::info,
       text("saved ", options_.model_dir, "/", checkpoint_name(step), " (", seconds, " sec)"));
-  if (on_saved_) on_saved_(step, seconds);
+  if (on_saved_) on_saved_(step, is_there ? std::nullopt : std::optional(seconds));
 }
 
 void Checkpointer::wait() {

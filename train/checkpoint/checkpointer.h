@@ -32,8 +32,9 @@ class Checkpointer {
   /// How the run begins: with what the model directory holds, or with what others gave this worker,
   /// who have the checkpoints too.
   enum class Begin { resume, under_way };
-  /// A checkpoint was written, in so many seconds; called in the thread that wrote it.
-  using OnSaved = std::function<void(std::int64_t step, double seconds)>;
+  /// A checkpoint was written, in so many seconds; called in the thread that wrote it. Seconds
+  /// unset: a chief that was lost has written it, and may not have said so.
+  using OnSaved = std::function<void(std::int64_t step, std::optional<double> seconds)>;
   /// Evaluates the state that was saved.  Collective: yes.
   using Together = std::function<void(const SavedCheckpoint& saved)>;
 
@@ -84,9 +85,12 @@ class Checkpointer {
   /// Whether the chief is another one than when this was last known for certain: what it was
   /// writing may not be there. Workers may differ, by when they learnt of it.
   [[nodiscard]] bool has_lost_chief() const;
-  /// On all workers alike: the present chief writes from now on, and `saved` is the newest
-  /// checkpoint; unset: that is not known, so the next save() saves whatever there is.
-  void take_over(std::optional<std::int64_t> saved);
+  /// Of a new chief: the step of the newest checkpoint that is there, whole; unset: none.
+  [[nodiscard]] std::optional<std::int64_t> find_newest();
+  /// On all workers alike: the present chief writes from now on, and `newest` is what it has found,
+  /// or what those say who admit this worker. `tells`: the present chief's listeners are told of
+  /// it, as where a run resumes. Returns whether a save was lost with the chief before it.
+  bool take_over(std::optional<std::int64_t> newest, bool tells);
   /// Waits for the files of the last save. Throws: CheckpointError.
   void wait();
   /// Ends a run that ended cleanly: waits, and tells the listeners. Collective: with use().

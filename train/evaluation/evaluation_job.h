@@ -30,6 +30,10 @@ class EvaluationJob {
   /// The checkpoint that an earlier process began to evaluate and export and did not complete;
   /// unset: there is none, or the checkpoint is gone.
   [[nodiscard]] virtual std::optional<std::string> left_undone() = 0;
+  /// The step of the last checkpoint whose evaluation was begun; unset: none was.
+  [[nodiscard]] virtual std::optional<std::int64_t> evaluated_step() { return std::nullopt; }
+  /// A training begins at step 0, whose checkpoint is not evaluated, and is to be known to be.
+  virtual void note_fresh(const std::string& /*checkpoint*/) {}
   /// Whether the checkpoint was evaluated, and offered to every exporter as the final one.
   [[nodiscard]] virtual bool is_settled(const std::string& checkpoint) = 0;
   /// The marker that the chief left when training ended; unset: it has not ended.

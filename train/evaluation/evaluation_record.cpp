@@ -1,5 +1,6 @@
 #include "troupe/train/evaluation/evaluation_record.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "troupe/core/failure.h"
@@ -40,10 +41,28 @@ EvaluationRecord parse_record(const json& document, const std::string& shown) {
                           checkpoint.get<std::string>(),
                           complete.get<bool>(),
                           is_final.get<bool>(),
+                          {},
+                          {},
                           {}};
   for (const json& name : exporters) {
     require(name.is_string(), "has no valid 'exporters'");
     record.exporters.push_back(name.get<std::string>());
+  }
+  // Records of before they were kept have neither.
+  const json metrics = document.value("metrics", json::array());
+  const json exports = document.value("exports", json::array());
+  require(metrics.is_array() && exports.is_array(), "has no valid 'metrics' and 'exports'");
+  for (const json& metric : metrics) {
+    require(metric.is_array() && metric.size() == 2 && metric[0].is_string() &&
+                (metric[1].is_number() || metric[1].is_null()),
+            "has no valid 'metrics'");
+    record.metrics.emplace_back(metric[0].get<std::string>(),
+                                metric[1].is_null() ? std::nan("") : metric[1].get<double>());
+  }
+  for (const json& path : exports) {
+    require(path.is_string() || path.is_null(), "has no valid 'exports'");
+    record.exports.push_back(path.is_null() ? std::nullopt
+                                            : std::optional(path.get<std::string>()));
   }
   return record;
 }
@@ -63,10 +82,15 @@ std::optional<EvaluationRecord> read_evaluation_record(FileSystem& files) {
 }
 
 void write_evaluation_record(FileSystem& files, const EvaluationRecord& record) {
-  const json document = {{"format", kEvaluationFormat},  {"version", kRecordVersion},
-                         {"step", record.step},          {"checkpoint", record.checkpoint},
-                         {"complete", record.complete},  {"final", record.is_final},
-                         {"exporters", record.exporters}};
+  json metrics = json::array();
+  for (const auto& [name, value] : record.metrics)
+    metrics.push_back({name, std::isfinite(value) ? json(value) : json()});
+  json exports = json::array();
+  for (const auto& path : record.exports) exports.push_back(path ? json(*path) : json());
+  const json document = {
+      {"format", kEvaluationFormat},     {"version", kRecordVersion},   {"step", record.step},
+      {"checkpoint", record.checkpoint}, {"complete", record.complete}, {"final", record.is_final},
+      {"exporters", record.exporters},   {"metrics", metrics},          {"exports", exports}};
   try {
     files.create_root();
     replace_file(files, kEvaluationRecordName, kTemporaryRecord,

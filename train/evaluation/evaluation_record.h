@@ -23,6 +23,10 @@ struct EvaluationRecord {
   bool complete = false;
   bool is_final = false;               // the exporters were told so
   std::vector<std::string> exporters;  // that have decided, by name
+  /// What it came to, for a process that has to report it and did not make it: the metrics, and
+  /// what each exporter returned.
+  std::vector<std::pair<std::string, double>> metrics;
+  std::vector<std::optional<std::string>> exports;
 };
 
 /// The record at the root of `files`. Unset: there is none, or, with a warning, it is damaged.

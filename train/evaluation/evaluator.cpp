@@ -255,6 +255,13 @@ bool EvaluationListener::after_save(const SavedCheckpoint& saved) {
     if (job_.left_undone() == saved.path) {
       log_info("the evaluation of '", saved.path, "' was begun and not completed: it is repeated");
       evaluate(saved);
+    } else if (job_.is_anothers()) {
+      return false;
+    } else if (saved.step == 0) {
+      job_.note_fresh(saved.path);
+    } else if (throttle_.count() == 0 && job_.evaluated_step().value_or(saved.step) < saved.step) {
+      log_info("'", saved.path, "' was not evaluated by the process that has saved it");
+      evaluate(saved);
     }
     return false;
   }

@@ -58,7 +58,8 @@ class EvaluationListener final : public SavingListener {
 
   void begin() override;
   /// The first save, at the start of the run, is evaluated only if the process before this one left
-  /// that undone. A later one is when the throttle has passed.
+  /// that undone: it was begun, or there is no throttle. A later one is when the throttle has
+  /// passed.
   bool after_save(const SavedCheckpoint& saved) override;
   /// Evaluates the last checkpoint unless that was done, here or by an earlier process, whatever
   /// the throttle says; this one is the final evaluation, also where training stopped before

@@ -1,5 +1,6 @@
 #include "troupe/report/run_journal.h"
 
+#include <algorithm>
 #include <string>
 #include <thread>
 #include <vector>
@@ -44,8 +45,20 @@ TEST_SUITE("report") {
     std::ofstream(folder.path() / "run.jsonl", std::ios::app) << "{\"event\":\"sa";
     RunJournal(folder.path(), now).write("start", {{"step", 5}});
     CHECK(content_of(folder.path() / "run.jsonl") ==
-          "{\"event\":\"start\",\"time\":1700000000.5,\"step\":0}\n{\"event\":\"sa\n"
+          "{\"event\":\"start\",\"time\":1700000000.5,\"step\":0}\n"
           "{\"event\":\"start\",\"time\":1700000000.5,\"step\":5}\n");
+  }
+
+  TEST_CASE("run_journal: an event that is told again is there once, whatever else is said of it") {
+    const TempDir folder;
+    RunJournal(folder.path(), now).write("end", {{"step", 9}, {"waiting", 1}});
+    RunJournal next(folder.path(), now);
+    next.write("end", {{"step", 9}}, /*again=*/true);
+    next.write("end", {{"step", 10}}, /*again=*/true);
+    next.write("save", {{"step", 10}}, /*again=*/true);
+    next.write("save", {{"step", 10}}, /*again=*/false);
+    const std::string content = content_of(folder.path() / "run.jsonl");
+    CHECK(std::count(content.begin(), content.end(), '\n') == 4);
   }
 
   TEST_CASE("run_journal: bytes that are not UTF-8 do not stop it") {

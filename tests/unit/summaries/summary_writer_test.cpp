@@ -7,11 +7,13 @@
 #include <filesystem>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_prelude.h"
 #include "tests/unit/summaries/summary_samples.h"
 #include "troupe/core/error.h"
+#include "troupe/report/event_file.h"
 #include "troupe/report/summary_reader.h"
 
 namespace {
@@ -24,6 +26,15 @@ using troupe::SummaryWriter;
 
 troupe::WallTime now() { return kNow; }
 
+std::vector<std::string> tags_in(const fs::path& file) {
+  std::vector<std::string> tags;
+  troupe::RecordReader reader(file.string());
+  for (std::string record; reader.next(record);) {
+    for (const std::string& tag : troupe::decode_event(record).tags) tags.push_back(tag);
+  }
+  return tags;
+}
+
 std::string lines_of(const fs::path& directory) {
   return content_of(directory / "summaries.jsonl");
 }
@@ -31,13 +42,12 @@ std::string lines_of(const fs::path& directory) {
 }  // namespace
 
 TEST_SUITE("summaries") {
-  TEST_CASE("summary_writer: makes the directory at once and the files with the first value") {
+  TEST_CASE("summary_writer: makes directory and files with the first value") {
     const TempDir dir;
     const fs::path directory = dir / "model" / "eval";
     SummaryWriter writer(directory.string(), std::nullopt, now);
-    REQUIRE(fs::is_directory(directory));
     writer.write(1, {});
-    CHECK(fs::is_empty(directory));
+    CHECK_FALSE(fs::exists(dir / "model"));
     writer.write(1, {{"loss", 1}});
     CHECK(event_names(directory).size() == 1);
     CHECK(fs::exists(directory / "summaries.jsonl"));
@@ -147,13 +157,56 @@ TEST_SUITE("summaries") {
           "{\"step\":10,\"time\":1700000000.5,\"loss\":10.0}\n");
   }
 
-  TEST_CASE("summary_writer: half a line of a killed run is ended before more is written") {
+  TEST_CASE("summary_writer: half a line of a killed run is cut before more is written") {
     const TempDir dir;
     replace(dir / "summaries.jsonl", "{\"step\":1,\"time\":0.0,\"loss\":1.0}\n{\"step\":2,\"ti");
     SummaryWriter(dir.path().string(), std::nullopt, now).write(3, {{"loss", 3}});
     CHECK(lines_of(dir.path()) ==
-          "{\"step\":1,\"time\":0.0,\"loss\":1.0}\n{\"step\":2,\"ti\n"
+          "{\"step\":1,\"time\":0.0,\"loss\":1.0}\n"
           "{\"step\":3,\"time\":1700000000.5,\"loss\":3.0}\n");
+  }
+
+  TEST_CASE("summary_writer: what a lost process has told is not told twice") {
+    const TempDir dir;
+    const std::string directory = dir.path().string();
+    const troupe::Histogram histogram{{0, 1}, {3}, 1.5, 0.9, 0};
+    SummaryWriter lost(directory, std::nullopt, now);
+    lost.begin_session(1, /*again=*/false);
+    lost.write(1, {{"loss", 1}});
+    lost.write(1, {{"global_step/sec", 100}});
+    lost.write_histogram(1, "w", histogram);
+    SummaryWriter next(directory, std::nullopt, now);
+    next.begin_session(1, /*again=*/true);
+    next.write(1, {{"loss", 1}}, /*again=*/true);
+    next.write(1, {{"global_step/sec", 90}}, /*again=*/true);  // its own speed: the same record
+    next.write_histogram(1, "w", histogram, /*again=*/true);
+    next.write(1, {{"loss", 1}}, /*again=*/true);  // a second one of that name was not there
+    next.write(2, {{"loss", 2}}, /*again=*/true);
+    CHECK(lines_of(dir.path()) ==
+          "{\"step\":1,\"session_start\":true,\"time\":1700000000.5}\n"
+          "{\"step\":1,\"time\":1700000000.5,\"loss\":1.0}\n"
+          "{\"step\":1,\"time\":1700000000.5,\"global_step/sec\":100.0}\n"
+          "{\"step\":1,\"time\":1700000000.5,\"loss\":1.0}\n"
+          "{\"step\":2,\"time\":1700000000.5,\"loss\":2.0}\n");
+    const auto names = event_names(dir.path());
+    REQUIRE(names.size() == 2);
+    CHECK(tags_in(dir / names[0]) == std::vector<std::string>{"loss", "global_step/sec", "w"});
+    CHECK(tags_in(dir / names[1]) == std::vector<std::string>{"loss", "loss"});
+  }
+
+  TEST_CASE("summary_writer: an event whose line was lost with its process is there once") {
+    const TempDir dir;
+    const std::string directory = dir.path().string();
+    SummaryWriter lost(directory, std::nullopt, now);
+    lost.write(1, {{"loss", 1}});
+    lost.write(2, {{"loss", 2}});
+    replace(dir / "summaries.jsonl", "{\"step\":1,\"time\":1700000000.5,\"loss\":1.0}\n{\"st");
+    SummaryWriter next(directory, std::nullopt, now);
+    next.write(2, {{"loss", 2}}, /*again=*/true);
+    CHECK(lines_of(dir.path()) ==
+          "{\"step\":1,\"time\":1700000000.5,\"loss\":1.0}\n"
+          "{\"step\":2,\"time\":1700000000.5,\"loss\":2.0}\n");
+    CHECK(event_names(dir.path()).size() == 1);
   }
 
   TEST_CASE("summary_writer: the system's clock is the default") {
@@ -165,8 +218,10 @@ TEST_SUITE("summaries") {
   TEST_CASE("summary_writer: a directory that cannot be is an error") {
     const TempDir dir;
     replace(dir / "file", "");
-    CHECK_THROWS_AS(SummaryWriter((dir / "file").string()), troupe::EnvironmentError);
-    CHECK_THROWS_AS(SummaryWriter((dir / "file" / "eval").string()), troupe::EnvironmentError);
+    for (const fs::path& directory : {dir / "file", dir / "file" / "eval"}) {
+      SummaryWriter writer(directory.string());
+      CHECK_THROWS_AS(writer.write(1, {{"loss", 1}}), troupe::EnvironmentError);
+    }
     fs::create_directories(dir / "model" / "summaries.jsonl");
     SummaryWriter writer((dir / "model").string());
     CHECK_THROWS_AS(writer.write(1, {{"loss", 1}}), troupe::EnvironmentError);

@@ -84,14 +84,16 @@ TEST_SUITE("train") {
   TEST_CASE("waiting: rounds of an elastic group meet with one length of message") {
     // A worker that has completed a step may meet those that complete it in the next round.
     ChangingGroup group(3);
-    troupe::detail::StepMeeting meeting(group);
+    troupe::Outbox outbox(troupe::Outbox::Role::leader);
+    troupe::detail::StepMeeting meeting(group, outbox, nullptr);
+    const auto nothing = [] { return troupe::detail::Wishes(); };
     for (const int workers : {3, 3, 2, 2, 4, 4}) {
       group.become(workers);
-      (void)meeting.agree({});
+      (void)meeting.agree(nothing);
     }
     CHECK(std::set<std::size_t>(group.lengths.begin(), group.lengths.end()).size() == 1);
     group.become(2);
-    (void)meeting.agree({});
+    (void)meeting.agree(nothing);
     CHECK(meeting.waiting().empty());  // of these two nothing is known yet
   }
 

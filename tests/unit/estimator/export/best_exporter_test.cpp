@@ -77,6 +77,20 @@ TEST_SUITE("export") {
     }
   }
 
+  TEST_CASE("best exporter: where a lost process has exported a checkpoint is what it returns") {
+    const TempDir directory;
+    Process lost(directory);
+    ExportOffer offer = offer_of(lost.base, 100, 0.5);
+    offer.checkpoint_digest = "digest";
+    const auto path = lost.exporter->offer(offer);
+    REQUIRE(path);
+    Process next(directory);
+    CHECK(next.exporter->offer(offer) == path);
+    CHECK(names_in(next.base) == Names{"1700000000", "best.json"});
+    offer.checkpoint_digest = "another's";
+    CHECK_FALSE(next.exporter->offer(offer));
+  }
+
   TEST_CASE("best exporter: a process that ended before best.json was written loses nothing") {
     const TempDir directory;
     Process killed(directory);

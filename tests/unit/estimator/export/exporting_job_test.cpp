@@ -2,6 +2,9 @@
 #include "troupe/export/exporting_job.h"
 
 #include <functional>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "tests/support/captured_log.h"
 #include "tests/support/caught.h"
@@ -43,9 +46,11 @@ class Job final : public ExportingJob {
   std::optional<Finished> finished() override { return std::nullopt; }
 
   std::function<void()> during_evaluation = [] {};
+  bool is_repeated = false;  // the last evaluation
 
  private:
-  Evaluation evaluate_checkpoint(const std::string& checkpoint) override {
+  Evaluation evaluate_checkpoint(const std::string& checkpoint, bool again) override {
+    is_repeated = again;
     during_evaluation();
     return {std::stoll(checkpoint.substr(checkpoint.rfind('-') + 1)), {{"loss", 0.5}}};
   }
@@ -79,6 +84,15 @@ TEST_SUITE("export") {
     CHECK_FALSE(job.left_undone());
     evaluate(job, last, true);
     CHECK(Job(dir, exporters).is_settled(last));
+    SUBCASE("and what it came to") {
+      const EvaluationRound round = Job(dir, exporters).settled();
+      CHECK(round.checkpoint == last);
+      CHECK(round.evaluation.global_step == 20);
+      CHECK(
+          (round.evaluation.metrics == std::vector<std::pair<std::string, double>>{{"loss", 0.5}}));
+      CHECK((round.exports == std::vector<std::optional<std::string>>{"path"}));
+      CHECK(round.is_final);
+    }
     SUBCASE("not for another evaluation's name") {
       CHECK_FALSE(Job(dir, exporters, "eval_other").is_settled(last));
     }
@@ -110,7 +124,11 @@ TEST_SUITE("export") {
     CHECK(next.left_undone() == last);
     SUBCASE("and is done") {
       evaluate(next, last, false);
+      CHECK(next.is_repeated);
       CHECK_FALSE(next.left_undone());
+      CHECK(next.evaluated_step() == 20);
+      evaluate(next, checkpoint(dir, 30), false);
+      CHECK_FALSE(next.is_repeated);
     }
     SUBCASE("nothing if its checkpoint is gone") {
       std::filesystem::remove_all(last);

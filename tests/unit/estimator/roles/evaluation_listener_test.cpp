@@ -149,6 +149,26 @@ TEST_SUITE("train/evaluation") {
     }
   }
 
+  TEST_CASE("evaluation_listener: without a throttle what was saved and not evaluated is, later") {
+    for (const std::int64_t on_record : {0, 5, 10}) {
+      CAPTURE(on_record);
+      Run run;
+      run.job.on_record = on_record;
+      EvaluationListener listener(run.job, Seconds(0), {30, std::nullopt}, run.clock);
+      listener.begin();
+      listener.after_save({10, "model.ckpt-10", false});
+      CHECK(run.job.evaluated == (on_record == 10 ? Lines{} : Lines{"model.ckpt-10"}));
+    }
+    // A fresh state is not, nor a training's that was never evaluated.
+    for (const int step : {0, 10}) {
+      Run run;
+      EvaluationListener listener(run.job, Seconds(0), {30, std::nullopt}, run.clock);
+      listener.begin();
+      listener.after_save({step, text("model.ckpt-", step), false});
+      CHECK(run.job.evaluated.empty());
+    }
+  }
+
   TEST_CASE("evaluation_listener: the end of a run that was over does nothing again") {
     Run run;
     EvaluationListener listener(run.job, run.throttle, {std::nullopt, 3}, run.clock);

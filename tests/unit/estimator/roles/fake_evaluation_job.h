@@ -28,6 +28,7 @@ class FakeEvaluationJob final : public EvaluationJob {
   std::vector<std::pair<std::string, double>> metrics{{"loss", 0.5}};
   std::optional<Finished> marker;
   std::optional<std::string> undone;                            // by a process before
+  std::optional<std::int64_t> on_record;                        // evaluated by a process before
   Lines settled;                                                // paths
   std::vector<std::optional<std::string>> answers{"exported"};  // of the exporters
 
@@ -55,6 +56,7 @@ class FakeEvaluationJob final : public EvaluationJob {
     return answers;
   }
   std::optional<std::string> left_undone() override { return undone; }
+  std::optional<std::int64_t> evaluated_step() override { return on_record; }
   bool is_settled(const std::string& checkpoint) override {
     return std::find(settled.begin(), settled.end(), checkpoint) != settled.end();
   }

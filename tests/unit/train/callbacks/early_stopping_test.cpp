@@ -193,15 +193,23 @@ TEST_SUITE("train/callbacks") {
     CHECK(run.reasons() == std::vector<std::string>{"enough"});
   }
 
-  TEST_CASE("early_stopping: a run that goes on asks anew at its first step") {
+  TEST_CASE("early_stopping: a run that goes on asks at the steps of an uninterrupted one") {
     const FakeClock clock;
-    FakeRun run;
-    const auto action =
-        make_early_stopping([] { return StopReason("still"); }, Every::n_steps(1000), clock);
-    for (std::size_t runs = 1; runs <= 2; ++runs) {
+    for (const std::int64_t done : {0, 57, 100, 101}) {
+      CAPTURE(done);
+      FakeRun run(done);
+      std::vector<std::int64_t> asked;
+      const auto action = make_early_stopping(
+          [&] {
+            asked.push_back(run.step());
+            return StopReason();
+          },
+          Every::n_steps(100), clock);
       action->begin();
-      run.take_step(*action);
-      CHECK(run.reasons().size() == runs);
+      action->ready(run);
+      while (run.step() < 201) run.take_step(*action);
+      CHECK(asked.back() == 201);
+      CHECK(asked.front() == (done == 0 ? 1 : 101));  // of those due, also the one it resumes at
     }
   }
 

@@ -117,11 +117,20 @@ TEST_SUITE("train") {
 
   TEST_CASE("train options: a checkpoint is due by steps, or by time, or never") {
     const CheckpointCadence by_steps{10, std::nullopt};
-    CHECK_FALSE(by_steps.is_due(9, 1e9));
-    CHECK(by_steps.is_due(10, 0));
+    CHECK_FALSE(by_steps.is_due(9, 0, 1e9));
+    CHECK(by_steps.is_due(10, 0, 0));
+    CHECK_FALSE(by_steps.is_due(10, 10, 1e9));
     const CheckpointCadence by_time{std::nullopt, 2.5};
-    CHECK_FALSE(by_time.is_due(1'000'000, 2.4));
-    CHECK(by_time.is_due(1, 2.5));
-    CHECK_FALSE(CheckpointCadence().is_due(1'000'000, 1e9));
+    CHECK_FALSE(by_time.is_due(1'000'000, 0, 2.4));
+    CHECK(by_time.is_due(1, 0, 2.5));
+    CHECK_FALSE(CheckpointCadence().is_due(1'000'000, 0, 1e9));
+  }
+
+  TEST_CASE("train options: by steps it depends on the step alone when a checkpoint is due") {
+    const CheckpointCadence cadence{10, std::nullopt};
+    CHECK_FALSE(cadence.is_due(19, 13, 0));  // after one that the loop asked for
+    CHECK(cadence.is_due(20, 13, 0));
+    CHECK(cadence.is_due(23, 19, 0));  // the steps between were other workers'
+    CHECK_FALSE(cadence.is_due(29, 23, 0));
   }
 }

@@ -1,0 +1,23 @@
+#include "troupe/report/outbox.h"
+
+#include <utility>
+
+namespace troupe {
+
+void Outbox::add(Tell tell) {
+  if (leads()) return tell(repeats_ || takes_over_);
+  if (may_lead()) kept_.push_back(std::move(tell));
+}
+
+void Outbox::lead() {
+  role_ = Role::leader;
+  takes_over_ = true;
+  for (; !kept_.empty(); kept_.pop_front()) kept_.front()(/*again=*/true);
+}
+
+void tell_by(Outbox* outbox, Outbox::Tell tell) {
+  if (outbox == nullptr) return tell(/*again=*/false);
+  outbox->add(std::move(tell));
+}
+
+}  // namespace troupe
