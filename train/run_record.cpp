@@ -179,7 +179,7 @@ void RunRecord::write_end(std::int64_t step, const std::string& reason, int exit
 
 void RunRecord::add(const char* event, const ordered_json& fields) {
   if (!journal_) return;
-  outbox_.add([=](bool again) { write(event, fields, again); });
+  outbox_.add([this, event, fields](bool again) { write(event, fields, again); });
 }
 
 void RunRecord::write(const char* event, const ordered_json& fields, bool again) noexcept {
