@@ -1,20 +1,19 @@
 #!/usr/bin/env python3
 """Compares runs in which a process is killed at an aimed moment with the same run undisturbed, in everything that they report.
 
-    tests/attack/kills.py BUILD [--kinds own evaluated ...] [--who chief worker launcher server] [--moments 20] [--seed S]
+    tests/attack/kills.py BUILD [--kinds own evaluated ...] [--who chief worker] [--moments 20] [--seed S]
 
 A moment is the N-th write, rename, fsync or send of the process (tests/attack/kill_at.cpp is preloaded). Compared are
 the exit code, weights, log lines without times, the metrics file, summaries.jsonl and histograms.jsonl, event files, run.jsonl,
-evaluations, exports, checkpoints and the JSON summary. After a kill of the launcher or a server the same command runs
-again until it ends with 0, and records are compared by the last of each key. What may differ is in
-tests/attack/allowed.txt, each with its reason; everything else ends with exit code 1.
+evaluations, exports, checkpoints and the JSON summary. What may differ is in tests/attack/allowed.txt,
+each with its reason; everything else ends with exit code 1.
 """
 import argparse, collections, json, os, pathlib, random, re, shutil, subprocess, sys, tempfile
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("build", type=pathlib.Path)
 parser.add_argument("--kinds", nargs="+", default=["own", "train", "evaluated", "stopped"])
-parser.add_argument("--who", nargs="+", default=["chief"])
+parser.add_argument("--who", nargs="+", choices=["chief", "worker"], default=["chief"])
 parser.add_argument("--moments", type=int, default=5, help="of each kind and process, spread over its life")
 parser.add_argument("--last", type=float, default=0, help="share of the moments that lie in the last tenth")
 parser.add_argument("--seed", type=int, default=1)
@@ -134,11 +133,11 @@ def report_of(done, model_dir):
     return told
 
 
-def differences(whole, disturbed, again):
+def differences(whole, disturbed):
     found = []
     for name in sorted(set(whole) | set(disturbed)):
         one, other = collections.Counter(whole.get(name, [])), collections.Counter(disturbed.get(name, []))
-        if again or name in ("log", "summary"):  # told at least once
+        if name in ("log", "summary"):  # told at least once
             one, other = collections.Counter(set(one)), collections.Counter(set(other))
         for record, sign in [(record, "-") for record in (one - other).elements()] + [(record, "+") for record in (other - one).elements()]:
             if not any(re.search(where, f"{name} {sign}") and re.search(pattern, record) for where, pattern, _ in ALLOWED):
@@ -163,7 +162,7 @@ def main():
                 at = low + int((number + chance.random()) * (high - low) / options.moments)
                 place = folder / f"{kind}-{who}-{number}"
                 disturbed = run(kind, place, KILL_RANK="0" if who == "chief" else "1", KILL_AT=str(at), KILL_ONCE=str(place) + ".once")
-                found = differences(whole, report_of(disturbed, place), again=False)
+                found = differences(whole, report_of(disturbed, place))
                 total += 1
                 bad += bool(found)
                 if found and options.keep:
