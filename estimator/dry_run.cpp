@@ -24,8 +24,8 @@
 #include "troupe/train/model_summary.h"
 #include "troupe/train/schedule/averaged_weights.h"
 #include "troupe/train/schedule/schedule.h"
-#include "troupe/train/step_closing.h"
 #include "troupe/train/training_checks.h"
+#include "troupe/train/training_limits.h"
 #include "troupe/train/training_run.h"
 #include "troupe/train/validation_watch.h"
 

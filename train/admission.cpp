@@ -24,10 +24,6 @@ std::int64_t Admission::began_at() {
   return *began_at_;
 }
 
-bool Admission::is_wished() const {
-  return strategy_.elastic() != nullptr && strategy_.elastic()->joiners_wait();
-}
-
 void Admission::admit(std::optional<std::int64_t> saved) {
   strategy_.elastic()->admit([this, saved] {
     RunSnapshot snapshot = capture(strategy_, state_, data_);

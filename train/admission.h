@@ -28,8 +28,6 @@ class Admission {
   /// this is first called, but where this worker has joined.
   [[nodiscard]] std::int64_t began_at();
 
-  /// Whether somebody waits; workers may differ.  Blocks: no.
-  [[nodiscard]] bool is_wished() const;
   /// Lets in who waits, at the edge of a step. `saved`: the newest checkpoint's step.
   /// Collective: what all have agreed on.  Throws: as capture().
   void admit(std::optional<std::int64_t> saved);

@@ -21,13 +21,14 @@
 #include "troupe/train/epoch_reports.h"
 #include "troupe/train/evaluate.h"
 #include "troupe/train/example_checks.h"
+#include "troupe/train/leadership.h"
 #include "troupe/train/model_summary.h"
 #include "troupe/train/run_record.h"
 #include "troupe/train/schedule/averaged_weights.h"
 #include "troupe/train/schedule/schedule.h"
-#include "troupe/train/step_closing.h"
-#include "troupe/train/taken_step.h"
+#include "troupe/train/step_boundary.h"
 #include "troupe/train/training_checks.h"
+#include "troupe/train/training_limits.h"
 #include "troupe/train/validation_watch.h"
 
 namespace troupe {
@@ -144,7 +145,7 @@ class TrainingRun::Impl final : public detail::TrainingEpochs {
   auto verb(Body&& body) {
     if (life_ != Life::running) refuse_verb(life_);
     try {
-      follow_group();
+      leadership_.follow();
       return detail::sharing_failure(strategy_, body);
     } catch (...) {
       life_ = Life::failed;
@@ -162,7 +163,7 @@ class TrainingRun::Impl final : public detail::TrainingEpochs {
   class Reader;
 
   void leave_epoch();
-  void follow_group();
+  void close_step();
 
   /// The epoch under way, as the loop sees it.
   class Reader final : public detail::TrainingEpoch {
@@ -189,13 +190,14 @@ class TrainingRun::Impl final : public detail::TrainingEpochs {
   const TrainOptions options_;
   Outbox outbox_;
   detail::CallbackList callbacks_;
-  detail::RunRecord record_;  // before closing_, whose saves it records
-  detail::StepClosing closing_;
+  detail::RunRecord record_;  // before boundary_, whose saves it records
+  detail::Leadership leadership_;
+  detail::Admission admission_{strategy_, state_};
+  detail::StepBoundary boundary_;
   detail::EpochReports reports_;
   std::optional<detail::TrainingLimits> limits_;
   std::optional<LearningRateSchedule> schedule_;
   Reader reader_{*this};
-  detail::TakenStep taken_{strategy_};
   detail::ValidationWatch watch_;
   Life life_ = Life::running;
 };
@@ -211,7 +213,14 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
       outbox_(role_of(strategy)),
       callbacks_(strategy, options_, outbox_, std::move(callbacks.actions)),
       record_(strategy, options_, outbox_),
-      closing_(strategy, state, options_, outbox_, [this] { follow_group(); }),
+      leadership_(strategy, outbox_,
+                  {[this] {
+                     if (strategy_.elastic() == nullptr) return;
+                     for (const GroupChange& change : strategy_.elastic()->take_changes())
+                       record_.changed(state_.step, change);
+                   },
+                   [this] { callbacks_.lead(steady_clock(), boundary_); }}),
+      boundary_(strategy, state, options_, callbacks_, leadership_, admission_),
       reports_(strategy, state, steady_clock()),
       watch_(options_, state, !callbacks.evaluates_checkpoints) {
   // Before a checkpoint is restored: the rates are create_model's still, and whether averages are
@@ -226,11 +235,11 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
 
   Pace& pace = strategy.pace();
   const Pace::Counts counts = pace.counts(*data_.train);
-  closing_.open(
+  boundary_.open(
       identity_of(*data_.train, options_, counts.updates_per_step), steady_clock(), callbacks,
       [this](std::int64_t step, std::optional<double> seconds) { record_.saved(step, seconds); },
       data_);
-  limits_.emplace(options_, closing_.admission().began_at(), counts);
+  limits_.emplace(options_, admission_.began_at(), counts);
   if (factor) {
     schedule_.emplace(factor, state_);
   } else if (is_scheduled(options_.schedule)) {
@@ -239,9 +248,8 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
   if (state_.averages && strategy_.is_chief()) {
     log_info("evaluations use averaged weights, --ema-decay ", options_.ema_decay);
   }
-  const detail::StepRange range{closing_.admission().began_at(), limits_->last_step(),
-                                data_.train->unit()};
-  if (closing_.admission().has_joined()) {
+  const detail::StepRange range{admission_.began_at(), limits_->last_step(), data_.train->unit()};
+  if (admission_.has_joined()) {
     callbacks_.complete_late(range, steady_clock());
     record_.join();
   } else {
@@ -255,28 +263,24 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
   const bool asynchronous = counts.updates_per_step > 1;
   const bool watches_losses = asynchronous && pace.coordinates() && state_.step == 0;
   if (options_.summary && strategy_.is_chief()) print_summary(*state_.replicas.front());
-  if (!reached && state_.step == 0 && !closing_.admission().has_joined()) {
+  if (!reached && state_.step == 0 && !admission_.has_joined()) {
     const auto seen = detail::look_at_examples(strategy_, hooks_, state_, data_);
     if (seen && schedule_) schedule_->check(*seen);
     if (seen && watch_.is_on()) watch_.check(*seen);
   }
-  if (!reached) callbacks_.ready(closing_);
-  closing_.begin(reached, watches_losses);
+  if (!reached) callbacks_.ready(boundary_);
+  boundary_.begin(reached, watches_losses);
   // But for its last epoch's end.
-  const bool over = closing_.is_over() || (pace.coordinates() && limits_->is_last(state_));
-  if (!over && !closing_.admission().has_joined())
+  const bool over = boundary_.is_over() || (pace.coordinates() && limits_->is_last(state_));
+  if (!over && !admission_.has_joined())
     record_.start(strategy_, state_, limits_->last_step(), data_.train->unit());
   if (strategy.elastic() != nullptr) strategy.elastic()->start();
 }
 
-/// In another round of an elastic group another worker may be the chief.
-void TrainingRun::Impl::follow_group() {
-  if (strategy_.elastic() == nullptr) return;
-  for (const GroupChange& change : strategy_.elastic()->take_changes())
-    record_.changed(state_.step, change);
-  if (!strategy_.is_chief() || outbox_.leads()) return;
-  callbacks_.lead(steady_clock(), closing_);
-  outbox_.lead();
+/// Where the loop continues after a step.
+void TrainingRun::Impl::close_step() {
+  if (!boundary_.tell_step()) return;
+  boundary_.close({true, strategy_.pace().coordinates() && limits_->is_last(state_)});
 }
 
 TrainingRun::Impl::~Impl() {
@@ -294,7 +298,7 @@ TrainingRun::Impl::~Impl() {
 detail::TrainingEpoch* TrainingRun::Impl::next() {
   return verb([&]() -> detail::TrainingEpoch* {
     leave_epoch();
-    if (closing_.is_over()) return nullptr;
+    if (boundary_.is_over()) return nullptr;
     reports_.begin(state_.position.epoch);
     reader_.batches.emplace(data_.train->epoch(state_.position));
     return &reader_;
@@ -302,22 +306,20 @@ detail::TrainingEpoch* TrainingRun::Impl::next() {
 }
 
 const DistributedBatch* TrainingRun::Impl::Reader::read() {
-  Pace& pace = run_.strategy_.pace();
-  if (run_.taken_.tell(run_.callbacks_, run_.closing_)) {
-    run_.closing_.close({true, pace.coordinates() && run_.limits_->is_last(run_.state_)});
-  }
+  const Pace& pace = run_.strategy_.pace();
+  run_.close_step();
   const auto wait = [&] {
     const Traced traced("wait for batch");
     return batches->next();
   };
-  while (batches && !run_.closing_.is_over()) {
+  while (batches && !run_.boundary_.is_over()) {
     const DistributedBatch* const batch = wait();
     if (batch == nullptr) break;
     if (pace.examples_of(*batch)) return batch;
     run_.state_.position = run_.data_.train->after(*batch);  // it is another worker's
   }
   batches.reset();
-  run_.reports_.close(run_.closing_.is_over() ? Extent::part : Extent::complete);
+  run_.reports_.close(run_.boundary_.is_over() ? Extent::part : Extent::complete);
   return nullptr;
 }
 
@@ -328,15 +330,13 @@ bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
   if (batch.source == nullptr && strategy_.virtual_replicas() == 0) {
     check_made(batch, state_.replicas.size());
   }
-  if (taken_.tell(callbacks_, closing_)) {
-    closing_.close({true, strategy_.pace().coordinates() && limits_->is_last(state_)});
-  }
-  if (closing_.is_over()) return false;
+  close_step();
+  if (boundary_.is_over()) return false;
   // Epochs of a loop over the data itself; the state may stand at the end of the one before.
   if (!reports_.is_begun()) reports_.begin(state_.position.epoch);
   if (reports_.epoch() != batch.epoch) {
     leave_epoch();
-    if (closing_.is_over()) return false;
+    if (boundary_.is_over()) return false;
     reports_.begin(batch.epoch);
   }
   Pace& pace = strategy_.pace();
@@ -348,19 +348,19 @@ bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
   const auto number = pace.next_step(state_);
   if (!number) {
     const bool by_limit = pace.coordinates() && limits_->reached(state_);
-    if (!by_limit) closing_.request_stop(state_.ended);
-    closing_.end();
+    if (!by_limit) boundary_.request_stop(state_.ended);
+    boundary_.end();
     return false;
   }
   if (schedule_) schedule_->apply(*number);
-  callbacks_.before_step(closing_);
+  callbacks_.before_step(boundary_);
   const detail::FieldMemory memory(batch);
   std::vector<StepResult> results;
   try {
     results = strategy_.run(step, state_, batch);
     detail::to_host(results);
   } catch (const NonFiniteError& error) {  // raised on all workers alike, before the update
-    closing_.end_by(detail::at_its_root(error, strategy_, state_, batch), state_.step);
+    boundary_.end_by(detail::at_its_root(error, strategy_, state_, batch), state_.step);
     return false;
   }
   // A loop may run two step functions in turn.
@@ -371,23 +371,22 @@ bool TrainingRun::Impl::step(const DistributedBatch& batch, const Step& step) {
   state_.step = *number;
   state_.position = data_.train->after(batch);
   reports_.add(results, *examples);
-  closing_.take(results);
   StepReport report{*number, batch.epoch, *examples, {}};
   if (schedule_) report.learning_rate = schedule_->rate();
-  taken_.take(std::move(report), std::move(results));
+  boundary_.take(std::move(report), std::move(results));
   return true;
 }
 
 /// The boundary between two epochs. One that was left by break is over, whatever was read of it.
 void TrainingRun::Impl::leave_epoch() {
   if (!reports_.is_begun()) return;
-  const bool stepped = taken_.tell(callbacks_, closing_);
+  const bool stepped = boundary_.tell_step();
   reader_.batches.reset();
-  reports_.close(closing_.is_over() ? Extent::part : Extent::left);
+  reports_.close(boundary_.is_over() ? Extent::part : Extent::left);
   callbacks_.after_epoch(reports_.epoch(), *reports_.history().train, reports_.validation());
   reports_.leave();
-  if (closing_.is_over()) return;
-  closing_.close({stepped, strategy_.pace().coordinates() && limits_->reached(state_)});
+  if (boundary_.is_over()) return;
+  boundary_.close({stepped, strategy_.pace().coordinates() && limits_->reached(state_)});
 }
 
 std::optional<Report> TrainingRun::Impl::validate() {
@@ -406,39 +405,38 @@ std::optional<Report> TrainingRun::Impl::validate() {
   }
   if (!watch_.is_on()) return report;
   if (const auto best = watch_.best(report)) {
-    closing_.offer_best(options_.best->metric, best->value, best->better);
+    boundary_.offer_best(options_.best->metric, best->value, best->better);
   }
-  if (closing_.is_over()) return report;  // where training is to continue, nothing is to have ended
-  if (const auto reason = watch_.stop_reason(report)) closing_.request_stop(*reason);
+  if (boundary_.is_over())
+    return report;  // where training is to continue, nothing is to have ended
+  if (const auto reason = watch_.stop_reason(report)) boundary_.request_stop(*reason);
   return report;
 }
 
 History TrainingRun::Impl::finish() {
-  const bool stepped = taken_.tell(callbacks_, closing_);
-  if (!closing_.is_over()) closing_.close({stepped, /*last=*/true, /*leaving=*/true});
+  const bool stepped = boundary_.tell_step();
+  if (!boundary_.is_over()) boundary_.close({stepped, /*last=*/true, /*leaving=*/true});
   reader_.batches.reset();
   reports_.close(Extent::part);
   History& history = reports_.history();
   if (reports_.is_begun()) {
     callbacks_.after_epoch(reports_.epoch(), *history.train, reports_.validation());
   }
-  closing_.finish(*limits_);
-  history.reason = closing_.reason(*limits_);
-  history.waiting = closing_.waiting();
+  history.reason = boundary_.finish(*limits_);
+  history.waiting = boundary_.waiting();
   log_end(outbox_, state_.step, history);
   if (history.steps == 0) {
     log_warning(state_.step == 0 ? "training took no step."
                                  : "nothing to train: raise --max-steps or --epochs, or use "
                                    "another --model-dir, to train on.");
   }
-  closing_.release();
-  follow_group();
-  callbacks_.end(closing_);
-  closing_.check_losses();
+  boundary_.release();
+  callbacks_.end(boundary_);
+  boundary_.check_losses();
   strategy_.synchronize_buffers(state_);
   record_.ended(state_.step, history, strategy_.pace().facts());
   if (strategy_.elastic() != nullptr) {
-    closing_.settle();
+    (void)leadership_.agree([] { return detail::StepFlags(); });
     strategy_.elastic()->end();
   }
   history.on_chief = strategy_.is_chief() && strategy_.pace().coordinates();
@@ -472,7 +470,7 @@ bool TrainingRun::step(const DistributedBatch& batch, const Step& step) {
 }
 
 const LossValues& TrainingRun::losses() {
-  return *impl_->verb([&] { return &impl_->taken_.losses(); });
+  return *impl_->verb([&] { return &impl_->boundary_.losses(); });
 }
 
 std::optional<Report> TrainingRun::validate() {
@@ -499,16 +497,16 @@ double& TrainingRun::keep(const std::string& name, double initial) {
 }
 
 void TrainingRun::keep_best(const std::string& metric, double value, Better better) {
-  impl_->verb([&] { impl_->closing_.offer_best(metric, value, better); });
+  impl_->verb([&] { impl_->boundary_.offer_best(metric, value, better); });
 }
 
 void TrainingRun::save() {
-  impl_->verb([&] { impl_->closing_.request_save(); });
+  impl_->verb([&] { impl_->boundary_.request_save(); });
 }
 
 void TrainingRun::stop(const std::string& reason) {
   impl_->verb(
-      [&] { impl_->closing_.request_stop(reason.empty() ? "the loop asked for it" : reason); });
+      [&] { impl_->boundary_.request_stop(reason.empty() ? "the loop asked for it" : reason); });
 }
 
 History TrainingRun::finish() {
@@ -517,6 +515,6 @@ History TrainingRun::finish() {
 
 std::int64_t TrainingRun::step_number() const { return impl_->state_.step; }
 
-bool TrainingRun::is_over() const { return impl_->closing_.is_over(); }
+bool TrainingRun::is_over() const { return impl_->boundary_.is_over(); }
 
 }  // namespace troupe

@@ -37,12 +37,6 @@ std::optional<RunSnapshot> load_newest(const std::string& model_dir) {
   return snapshot;
 }
 
-/// In an elastic group, where it changes; "" elsewhere.
-std::string chief_task(Strategy& strategy) {
-  const ElasticGroup* const group = strategy.elastic();
-  return group != nullptr ? group->cluster().member(0).task : "";
-}
-
 }  // namespace
 
 bool restore_newest(Strategy& strategy, TrainState& state, const DataIdentity& data,
@@ -90,10 +84,9 @@ Checkpointer::Checkpointer(Strategy& strategy, TrainState& state, const DataIden
     for (const std::string& name : replica.optimizer_names())
       state.made_options[name] = options_of(replica.optimizer(name)).dump();
   }
-  chief_ = chief_task(strategy);
   if (strategy.elastic() != nullptr) strategy.elastic()->lead_if([this] { return sees_chief(); });
   if (begin == Begin::under_way) return;
-  if (strategy.is_chief()) lead();
+  if (strategy.is_chief()) open_writer();
   resume();
   if (saved_step_) {
     tell_saved(Save::periodic);
@@ -122,7 +115,7 @@ bool Checkpointer::sees_chief() try {
   return false;
 }
 
-void Checkpointer::lead() {
+void Checkpointer::open_writer() {
   const ElasticGroup* const group = strategy_.elastic();
   listeners_ = std::move(given_);
   for (auto& listener : listeners_) {
@@ -135,18 +128,18 @@ void Checkpointer::lead() {
   best_ = writer_->best();
 }
 
-bool Checkpointer::offer_best(const std::string& metric, double value, Better better) {
-  if (!strategy_.is_chief() || !std::isfinite(value)) return false;
-  if (!writer_) lead();
-  const bool known = best_ && best_->metric == metric;
-  if (known && !(better == Better::lower ? value < best_->value : value > best_->value)) {
-    return false;
+void Checkpointer::offer_best(const std::string& metric, double value, Better better) {
+  if (!std::isfinite(value)) return;
+  if (!writer_) {
+    offer_ = {state_.step, metric, value, better};
+    return;
   }
+  const bool known = best_ && best_->metric == metric;
+  if (known && !(better == Better::lower ? value < best_->value : value > best_->value)) return;
   best_ = {state_.step, metric, value};
-  if (has_to_save()) return true;
+  if (has_to_save()) return;
   wait();
   mark(*best_);
-  return false;
 }
 
 void Checkpointer::mark(const BestCheckpoint& best) {
@@ -154,23 +147,18 @@ void Checkpointer::mark(const BestCheckpoint& best) {
   log_info(checkpoint_name(best.step), " is the best so far: ", best.metric, " = ", best.value);
 }
 
-bool Checkpointer::has_lost_chief() const { return chief_ != chief_task(strategy_); }
-
-std::optional<std::int64_t> Checkpointer::find_newest() {
+/// The chief before it may have written a checkpoint, or the best one, that nobody knows of.
+void Checkpointer::lead(bool tells) {
+  if (writer_) return;
+  open_writer();
   const std::vector<CheckpointInfo> all = CheckpointReader(files_).all();
-  return all.empty() ? std::nullopt : std::optional(all.back().step);
-}
-
-bool Checkpointer::take_over(std::optional<std::int64_t> newest, bool tells) {
-  chief_ = chief_task(strategy_);
-  const auto former = std::exchange(saved_step_, newest);
-  if (strategy_.is_chief() && newest) {
-    if (!writer_) lead();
-    writer_->adopt(*newest);
-    if (on_saved_) on_saved_(*newest, std::nullopt);
-    if (tells) tell_saved(Save::periodic);
-  }
-  return former != newest;
+  saved_step_ = all.empty() ? std::nullopt : std::optional(all.back().step);
+  if (offer_ && offer_->step == state_.step)
+    offer_best(offer_->metric, offer_->value, offer_->better);
+  if (!saved_step_) return;
+  writer_->adopt(*saved_step_);
+  if (on_saved_) on_saved_(*saved_step_, std::nullopt);
+  if (tells) tell_saved(Save::periodic);
 }
 
 void Checkpointer::resume() {
@@ -219,7 +207,6 @@ void Checkpointer::save(Save which) {
   strategy_.pace().collect(state_);
   detail::check_weights(strategy_, state_, detail::Compared::what_is_saved, saved_step_);
   wait();  // one copy of the state at a time: a slow disk is waited for here
-  if (strategy_.is_chief() && !writer_) lead();
   const bool told = which != Save::stopping && !listeners_.empty();
   if (told) {
     for (auto& listener : listeners_) {

@@ -74,23 +74,24 @@ class Checkpointer {
   /// nothing is saved, where workers or replicas disagree.
   void save(Save which);
   /// The present state comes to `value`. If that is better than the best checkpoint's, it becomes
-  /// the best one when it is saved, or now if it was. Returns whether it is to be saved for that;
-  /// always false but on the chief. Blocks: for the files of the last save.
+  /// the best one when it is saved, or now if it was. The chief decides; a worker that becomes it
+  /// before the next step does so then. Blocks: for the files of the last save.
   /// Throws: CheckpointError.
-  [[nodiscard]] bool offer_best(const std::string& metric, double value, Better better);
+  void offer_best(const std::string& metric, double value, Better better);
+  /// Whether the present state is the best one and is not saved yet; false but on the chief.
+  [[nodiscard]] bool has_best_to_save() const {
+    return best_ && best_->step == state_.step && has_to_save();
+  }
   /// Whether save() would save anything: the present step is not saved yet.
   [[nodiscard]] bool has_to_save() const { return saves() && saved_step_ != state_.step; }
   /// Of the newest checkpoint; unset: there is none.
   [[nodiscard]] std::optional<std::int64_t> saved_step() const { return saved_step_; }
-  /// Whether the chief is another one than when this was last known for certain: what it was
-  /// writing may not be there. Workers may differ, by when they learnt of it.
-  [[nodiscard]] bool has_lost_chief() const;
-  /// Of a new chief: the step of the newest checkpoint that is there, whole; unset: none.
-  [[nodiscard]] std::optional<std::int64_t> find_newest();
-  /// On all workers alike: the present chief writes from now on, and `newest` is what it has found,
-  /// or what those say who admit this worker. `tells`: the present chief's listeners are told of
-  /// it, as where a run resumes. Returns whether a save was lost with the chief before it.
-  bool take_over(std::optional<std::int64_t> newest, bool tells);
+  /// This worker is the chief from now on: the newest checkpoint that is there, whole, is the
+  /// run's. `tells`: the listeners are told of it, as where a run resumes. Throws: as the
+  /// constructor.
+  void lead(bool tells);
+  /// On another worker than the chief: the newest checkpoint, as the chief says; unset: none.
+  void know(std::optional<std::int64_t> newest) { saved_step_ = newest; }
   /// Waits for the files of the last save. Throws: CheckpointError.
   void wait();
   /// Ends a run that ended cleanly: waits, and tells the listeners. Collective: with use().
@@ -101,7 +102,7 @@ class Checkpointer {
   /// Whether the model directory is here the one that this start's chief writes to.
   [[nodiscard]] bool sees_chief();
   /// This worker is the chief.
-  void lead();
+  void open_writer();
   /// In the background, while training goes on.
   void write(std::int64_t step, const RunSnapshot& snapshot);
   [[nodiscard]] SavedCheckpoint saved(Save which) const;
@@ -123,7 +124,13 @@ class Checkpointer {
   std::vector<std::shared_ptr<SavingListener>> given_;      // until this worker is the chief
   std::vector<std::shared_ptr<SavingListener>> listeners_;  // on the chief
   std::optional<BestCheckpoint> best_;  // on the chief; written down once it is saved
-  std::string chief_;                   // its task, in an elastic group
+  struct Offer {
+    std::int64_t step;
+    std::string metric;
+    double value;
+    Better better;
+  };
+  std::optional<Offer> offer_;  // on the others, the last one
   const OnSaved on_saved_;
   Together together_;
   std::optional<std::int64_t> saved_step_;

@@ -13,7 +13,7 @@
 #include "tests/unit/strategies/strategy_runs.h"
 #include "troupe/core/text.h"
 #include "troupe/strategies/wait_meter.h"
-#include "troupe/train/step_meeting.h"
+#include "troupe/train/leadership.h"
 
 namespace waiting_test {
 
@@ -85,16 +85,16 @@ TEST_SUITE("train") {
     // A worker that has completed a step may meet those that complete it in the next round.
     ChangingGroup group(3);
     troupe::Outbox outbox(troupe::Outbox::Role::leader);
-    troupe::detail::StepMeeting meeting(group, outbox, nullptr);
-    const auto nothing = [] { return troupe::detail::Wishes(); };
+    troupe::detail::Leadership leadership(group, outbox, {});
+    const auto nothing = [] { return troupe::detail::StepFlags(); };
     for (const int workers : {3, 3, 2, 2, 4, 4}) {
       group.become(workers);
-      (void)meeting.agree(nothing);
+      (void)leadership.agree(nothing);
     }
     CHECK(std::set<std::size_t>(group.lengths.begin(), group.lengths.end()).size() == 1);
     group.become(2);
-    (void)meeting.agree(nothing);
-    CHECK(meeting.waiting().empty());  // of these two nothing is known yet
+    (void)leadership.agree(nothing);
+    CHECK(leadership.waiting().empty());  // of these two nothing is known yet
   }
 
   TEST_CASE("waiting: the fast worker waits for the slow one, whatever brings the values") {
