@@ -54,20 +54,25 @@ void detail::check_between_steps(const char* call) {
 
 double Pace::waited_seconds() const { return waits_ ? waits_->seconds() : 0; }
 
-Strategy::Strategy(const detail::Standing& standing)
-    : waits_(std::make_shared<detail::WaitMeter>()), lockstep_(std::make_shared<Pace>()) {
-  stand(standing);
+Strategy::Strategy(const char* name, const GroupView& view)
+    : waits_(std::make_shared<detail::WaitMeter>()),
+      name_(name),
+      lockstep_(std::make_shared<Pace>()) {
+  move_to(view);
 }
 
-void Strategy::stand(const detail::Standing& standing) {
-  standing_ = standing;
-  *lockstep_ = Pace(standing.tasks, waits_);  // whoever holds it sees the new group
-  *hosted_ = {standing.first_hosted, standing.hosted};
+void Strategy::move_to(const GroupView& view) {
+  view_ = view;
+  *lockstep_ = Pace(view.tasks, waits_);  // whoever holds it sees the new group
+  *hosted_ = view.hosting
+                 ? detail::ReplicaRange{view.hosting->block.begin, view.hosting->block.size()}
+                 : detail::ReplicaRange{};
 }
 
 DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& plan) {
   LoaderOptions loader = plan.loader;
-  loader.pin_memory = standing_.pin_memory;
+  loader.pin_memory = std::any_of(view_.devices.begin(), view_.devices.end(),
+                                  [](const c10::Device& device) { return device.is_cuda(); });
   const auto share = [&](const std::shared_ptr<const Dataset>& dataset, std::int64_t batches,
                          int workers, const Sampler& sampler, bool drop_last) {
     std::optional<DistributedDataset> data;

@@ -27,6 +27,7 @@
 #include "troupe/data/loader.h"
 #include "troupe/hooks/hooks.h"
 #include "troupe/hooks/values.h"
+#include "troupe/strategies/group_view.h"
 #include "troupe/strategies/train_state.h"
 
 namespace troupe {
@@ -49,19 +50,6 @@ struct DistributedSplits {
 namespace detail {
 class WaitMeter;
 
-/// What is fixed when a strategy is constructed, or an elastic group's next round begins.
-struct Standing {
-  const char* name = "";                          // as --strategy spells it
-  std::vector<std::string> tasks = {"worker/0"};  // of the workers, by rank
-  int rank = 0;
-  int local_replicas = 1;
-  int replicas_in_sync = 1;  // replicas whose examples make one update together
-  int virtual_replicas = 0;  // shares of a global batch, at any width; 0: one for each replica
-  int first_hosted = 0;      // of the virtual replicas, on this worker
-  int hosted = 0;
-  bool pin_memory = false;  // as LoaderOptions::pin_memory
-};
-
 /// For what is called between steps. Throws: ConfigError inside a replica's step, where some
 /// replicas would call it and others not, and a worker's replicas each for themselves.
 void check_between_steps(const char* call);
@@ -70,17 +58,24 @@ void check_between_steps(const char* call);
 
 class Strategy {
  public:
-  explicit Strategy(const detail::Standing& standing);
+  /// `name`: as --strategy spells it.
+  Strategy(const char* name, const GroupView& view);
   virtual ~Strategy() = default;
 
-  [[nodiscard]] const char* name() const { return standing_.name; }
-  [[nodiscard]] int rank() const { return standing_.rank; }
-  [[nodiscard]] int world_size() const { return static_cast<int>(standing_.tasks.size()); }
-  [[nodiscard]] int local_replicas() const { return standing_.local_replicas; }
-  [[nodiscard]] int replicas_in_sync() const { return standing_.replicas_in_sync; }
+  [[nodiscard]] const char* name() const { return name_; }
+  [[nodiscard]] const GroupView& view() const { return view_; }
+  [[nodiscard]] int rank() const { return view_.rank; }
+  [[nodiscard]] int world_size() const { return view_.world_size(); }
+  [[nodiscard]] int local_replicas() const { return view_.local_replicas(); }
+  /// Replicas whose examples make one update together.
+  [[nodiscard]] int replicas_in_sync() const {
+    return view_.in_lockstep ? view_.replicas() : view_.local_replicas();
+  }
   /// 0: there are none. With them all workers hold the same after every step, and run() returns one
   /// result, that of the whole step.
-  [[nodiscard]] int virtual_replicas() const { return standing_.virtual_replicas; }
+  [[nodiscard]] int virtual_replicas() const {
+    return view_.hosting ? view_.hosting->virtual_replicas : 0;
+  }
   [[nodiscard]] bool is_chief() const { return rank() == 0; }
 
   /// Default: lockstep. At any other pace, collectives concern this worker alone.
@@ -163,15 +158,16 @@ class Strategy {
   virtual void close() {}
 
  protected:
-  /// Where the group is another one now. Data that was distributed follows with the next step.
-  void stand(const detail::Standing& standing);
+  /// The group is another one now. Data that was distributed follows with the next step.
+  void move_to(const GroupView& view);
   /// Of the virtual replicas, as data is read for them.
   const std::shared_ptr<detail::ReplicaRange> hosted_ = std::make_shared<detail::ReplicaRange>();
   /// Of this worker for the others.
   const std::shared_ptr<detail::WaitMeter> waits_;
 
  private:
-  detail::Standing standing_;
+  const char* name_;
+  GroupView view_;
   std::shared_ptr<Pace> lockstep_;
 };
 

@@ -222,7 +222,7 @@ void StepBoundary::end_early(const StepDecision& decision) {
 void StepBoundary::depart() {
   checkpoints_->wait();
   const int signal = checkpoints_->stop_signal();
-  const std::string task = strategy_.elastic()->cluster().task();
+  const std::string task = strategy_.view().tasks[static_cast<std::size_t>(strategy_.rank())];
   strategy_.elastic()->leave();
   throw Stopped(text(signal_name(signal), ": ", task, " left after step ", state_.step,
                      "; the others go on."),

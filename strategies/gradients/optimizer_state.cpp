@@ -1,5 +1,7 @@
 #include "troupe/strategies/gradients/optimizer_state.h"
 
+#include <torch/types.h>
+
 #include <cmath>
 #include <cstdlib>
 #include <functional>

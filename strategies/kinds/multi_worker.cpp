@@ -87,18 +87,19 @@ std::string examples_of(const DistributedBatch& batch, const TreeCut::Node& node
 class MultiWorker final : public Strategy {
  public:
   MultiWorker(const StrategyOptions& options, detail::EngineWrapper wrap)
-      : Strategy(detail::standing_of(name_of(StrategyKind::multi_worker), options)),
+      : Strategy(name_of(StrategyKind::multi_worker), view_of(options.cluster, options)),
         options_(options),
         wrap_(std::move(wrap)),
         group_(
             options.cluster, group_options(options), rounds_of(options),
             {[this] { on_round(); }, [this](Readiness& mine, int lost) { describe(mine, lost); }}),
-        replicas_(in_group(options_)) {
+        replicas_(view_of(group_.cluster(), options), options) {
     check_overlap(options);
     if (group_.is_elastic()) {
-      detail::Standing standing = detail::standing_of(name(), options_);
-      if (group_.is_joining()) standing.rank = kNoRank;
-      stand(standing);
+      // A worker that joins is alone first.
+      GroupView view = view_of(group_.cluster(), options);
+      if (group_.is_joining()) view.rank = kNoRank;
+      move_to(view);
       replicas_.use(group_);
     }
     // Shares of the data are counted by it.
@@ -240,17 +241,10 @@ class MultiWorker final : public Strategy {
 
   // --- elastic groups
 
-  /// The options of the round that the group begins with: a worker that joins is alone first.
-  [[nodiscard]] const StrategyOptions& in_group(StrategyOptions& options) const {
-    if (group_.is_elastic()) options.cluster = group_.cluster();
-    return options;
-  }
-
   void on_round() {
-    options_.cluster = group_.cluster();
     engine_ = make_engine();
     replicas_.use(*engine_, /*during_backward=*/false, waits_);
-    stand(detail::standing_of(name(), options_));
+    move_to(view_of(group_.cluster(), options_));
     has_moved_ = true;
   }
 
@@ -258,7 +252,7 @@ class MultiWorker final : public Strategy {
   void describe(Readiness& mine, int lost) const {
     mine.step = step_;
     if (lost < 0 || !batch_) return;
-    const TreeCut cut = cut_of(options_.cluster, group_options(options_));
+    const TreeCut cut = cut_of(group_.cluster(), group_options(options_));
     const TreeCut::Node node = cut.node(lost);
     mine.work = text("step ", step_ + 1, ": virtual replicas ", node.begin, " to ", node.end - 1,
                      examples_of(*batch_, node));
@@ -283,7 +277,7 @@ class MultiWorker final : public Strategy {
 
   std::vector<StepResult> run_once(const Step& step, TrainState& state,
                                    const DistributedBatch& batch, Phase phase) {
-    if (std::exchange(has_moved_, false)) replicas_.move_to(options_);
+    if (std::exchange(has_moved_, false)) replicas_.move_to(view());
     const detail::ReplicaRange mine = *hosted_;
     if (batch.range() == mine) return replicas_.run(step, state, batch, phase);
     if (!batch.source) {

@@ -61,9 +61,9 @@ class OneProcess final : public Strategy {
  public:
   OneProcess(const char* name, const StrategyOptions& options, Variables variables,
              const detail::LocalReplicas::MakeUpdate& make_update)
-      : Strategy(detail::standing_of(name, options)),
+      : Strategy(name, view_of(options.cluster, options)),
         variables_(variables),
-        replicas_(options, make_update) {}
+        replicas_(view(), options, make_update) {}
 
   [[nodiscard]] TrainState create_state(const Hooks& hooks, std::uint64_t seed) override {
     TrainState state = replicas_.make(hooks, seed);

@@ -118,19 +118,19 @@ const StrategyOptions& checked(const StrategyOptions& options) {
   return options;
 }
 
-detail::Standing standing_of(const StrategyOptions& options) {
-  detail::Standing standing = detail::standing_of("parameter-server", options);
-  if (!options.servers.synchronous()) standing.replicas_in_sync = options.local_replicas();
-  return standing;
+GroupView view_of_servers(const StrategyOptions& options) {
+  GroupView view = view_of(options.cluster, options);
+  view.in_lockstep = options.servers.synchronous();
+  return view;
 }
 
 class ParameterServerStrategy final : public Strategy {
  public:
   explicit ParameterServerStrategy(const StrategyOptions& options)
-      : Strategy(standing_of(checked(options))),
+      : Strategy("parameter-server", view_of_servers(checked(options))),
         options_(options),
         pace_(options_, shared_.exchange),
-        replicas_(options,
+        replicas_(view(), options,
                   [this](detail::ReplicaSum& sum, const detail::OverlappedSum::Place& place,
                          const BucketOptions& buckets) {
                     auto update = std::make_unique<PushedUpdate>(sum, place, buckets, shared_);

@@ -136,10 +136,10 @@ StepResult run_on_replica(const Step& step, Replica& replica, const DistributedB
 
 namespace {
 
-ReplicaThreads::Options threads_of(const StrategyOptions& options) {
+ReplicaThreads::Options threads_of(const GroupView& view, const StrategyOptions& options) {
   ReplicaThreads::Options threads;
-  threads.replicas = options.local_replicas();
-  threads.first = options.cluster.rank * threads.replicas;
+  threads.replicas = view.local_replicas();
+  threads.first = view.first_replica();
   threads.timeout = options.group.collective_timeout;
   const int here = threads.replicas * workers_here(options.cluster);
   if (here <= inspect_cores().usable) threads.spin = options.group.arrival_spin;
@@ -182,33 +182,16 @@ void run_replicas(ReplicaThreads& threads, const std::vector<c10::Device>& devic
   });
 }
 
-Standing standing_of(const char* name, const StrategyOptions& options) {
-  const int workers = options.cluster.world_size();
-  const int local = options.local_replicas();
-  Standing standing{name, options.cluster.tasks(), options.cluster.rank, local, workers * local};
-  const std::vector<c10::Device> devices = replica_devices(options);
-  standing.pin_memory = std::any_of(devices.begin(), devices.end(),
-                                    [](const c10::Device& device) { return device.is_cuda(); });
-  if (const auto hosting = hosting_of(options)) {
-    standing.virtual_replicas = hosting->virtual_replicas;
-    standing.first_hosted = hosting->block.begin;
-    standing.hosted = hosting->block.size();
-  }
-  return standing;
-}
-
-LocalReplicas::LocalReplicas(const StrategyOptions& options, const MakeUpdate& make_update)
-    : hosting_(hosting_of(options)),
-      devices_(replica_devices(options)),
-      first_(options.cluster.rank * options.local_replicas()),
-      count_(options.cluster.world_size() * options.local_replicas()),
-      shards_(options.shard_optimizer ? count_ : 1),
+LocalReplicas::LocalReplicas(const GroupView& view, const StrategyOptions& options,
+                             const MakeUpdate& make_update)
+    : view_(view),
+      shards_(options.shard_optimizer ? view.replicas() : 1),
       step_(options.step),
-      threads_(threads_of(options)),
-      sum_(threads_, hosting_ ? hosting_->devices : TreeCut(threads_.size())),
-      generator_(devices_) {
+      threads_(threads_of(view, options)),
+      sum_(threads_, view.hosting ? view.hosting->devices : TreeCut(threads_.size())),
+      generator_(view.devices) {
   for (int i = 0; i < size(); ++i) {
-    if (hosting_) {
+    if (view_.hosting) {
       auto block = std::make_unique<BlockSum>(sum_, place(i), options.buckets);
       blocks_.push_back(block.get());
       updates_.push_back(std::move(block));
@@ -218,22 +201,19 @@ LocalReplicas::LocalReplicas(const StrategyOptions& options, const MakeUpdate& m
                              : std::make_unique<OverlappedSum>(sum_, place(i), options.buckets));
     }
   }
-  if (hosting_)
-    virtual_.emplace(*hosting_, devices_, threads_, sum_, blocks_, options.check_repeat);
+  if (view_.hosting) virtual_.emplace(view_, threads_, sum_, blocks_, options.check_repeat);
 }
 
 OverlappedSum::Place LocalReplicas::place(int replica) const {
-  return {replica, first_, hosting_ ? hosting_->virtual_replicas : count_, shards_,
-          hosting_ ? count_ : 0};
+  const int count = view_.replicas();
+  return {replica, view_.first_replica(), view_.hosting ? view_.hosting->virtual_replicas : count,
+          shards_, view_.hosting ? count : 0};
 }
 
-void LocalReplicas::move_to(const StrategyOptions& options) {
-  hosting_ = hosting_of(options);
-  first_ = options.cluster.rank * size();
-  count_ = options.cluster.world_size() * size();
-  sum_.use(hosting_->devices);
+void LocalReplicas::move_to(const GroupView& view) {
+  view_ = view;
+  sum_.use(view.hosting->devices);
   for (int i = 0; i < size(); ++i) blocks_[static_cast<std::size_t>(i)]->move_to(place(i));
-  virtual_->move_to(*hosting_);
 }
 
 TrainState LocalReplicas::make(const Hooks& hooks, std::uint64_t seed) {
@@ -251,13 +231,16 @@ TrainState LocalReplicas::make(const Hooks& hooks, std::uint64_t seed) {
   for (int i = 0; i < size(); ++i) {
     const auto own = static_cast<std::size_t>(i);
     updates_[own]->forget();
-    const ReplicaPlace place = hosting_ ? ReplicaPlace{hosting_->of_device(i).begin,
-                                                       hosting_->virtual_replicas, devices_[own]}
-                                        : ReplicaPlace{first_ + i, count_, devices_[own]};
+    const ReplicaPlace place =
+        view_.hosting
+            ? ReplicaPlace{view_.hosting->of_device(i).begin, view_.hosting->virtual_replicas,
+                           view_.devices[own]}
+            : ReplicaPlace{view_.first_replica() + i, view_.replicas(), view_.devices[own]};
     state.replicas.push_back(make_replica(hooks, place, seed, *updates_[own], step_));
   }
   check_equal_models(state);
-  if (shards_ > 1) check_sharding(*state.replicas.front(), shards_, /*logs=*/first_ == 0);
+  if (shards_ > 1)
+    check_sharding(*state.replicas.front(), shards_, /*logs=*/view_.first_replica() == 0);
   copy_first_to_all(state);
   start_random_streams(state, seed);
   if (virtual_) virtual_->begin(state, seed);
@@ -275,11 +258,11 @@ std::vector<StepResult> LocalReplicas::run(const Step& step, TrainState& state,
     results[own] = run_on_replica(step, *state.replicas[own], batch, own, phase, state.step);
     if (phase == Phase::train && state.after_step) state.after_step(*state.replicas[own]);
   };
-  run_replicas(threads_, devices_, [&](int replica) {
+  run_replicas(threads_, view_.devices, [&](int replica) {
     if (replica > 0) return run_one(replica);
     generator_.watch(phase, [&] { run_one(replica); });
   });
-  if (!generator_.draws().empty() && first_ == 0) {
+  if (!generator_.draws().empty() && view_.first_replica() == 0) {
     log_warning(generator_.draws(),
                 ": two runs of the same seed will differ. With one replica per worker they do not");
   }

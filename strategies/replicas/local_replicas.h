@@ -45,19 +45,17 @@ namespace troupe::detail {
 void run_replicas(ReplicaThreads& threads, const std::vector<c10::Device>& devices,
                   const std::function<void(int)>& work);
 
-/// What a strategy of these options is, constructed.  Throws: as hosting_of().
-[[nodiscard]] Standing standing_of(const char* name, const StrategyOptions& options);
-
 class LocalReplicas {
  public:
   /// What a replica does with its gradients: an OverlappedSum, or a kind derived from it.
   using MakeUpdate = std::function<std::unique_ptr<OverlappedSum>(
       ReplicaSum& sum, const OverlappedSum::Place& place, const BucketOptions& options)>;
 
-  /// One replica for each device that the options name. The worker is alone until use() is called.
-  /// `make_update` unset: plain OverlappedSums. With virtual replicas it is not used.
-  /// Throws: ConfigError and EnvironmentError for invalid devices.
-  explicit LocalReplicas(const StrategyOptions& options, const MakeUpdate& make_update = nullptr);
+  /// The replicas of this worker in the group. It is alone until use() is called. `make_update`
+  /// unset: plain OverlappedSums. With virtual replicas it is not used.
+  /// Throws: EnvironmentError where threads cannot be started.
+  LocalReplicas(const GroupView& view, const StrategyOptions& options,
+                const MakeUpdate& make_update = nullptr);
 
   [[nodiscard]] int size() const { return threads_.size(); }
 
@@ -66,8 +64,7 @@ class LocalReplicas {
     sum_.use(engine, during_backward, std::move(waits));
   }
   /// In another round of an elastic group: the same replicas compute other virtual replicas.
-  /// `options`: with the round's cluster.  Throws: as the constructor.
-  void move_to(const StrategyOptions& options);
+  void move_to(const GroupView& view);
   /// See VirtualReplicas::use.
   void use(ElasticGroup& group) {
     virtual_->use(group);
@@ -91,10 +88,7 @@ class LocalReplicas {
  private:
   [[nodiscard]] OverlappedSum::Place place(int replica) const;
 
-  std::optional<Hosting> hosting_;  // of virtual replicas; unset: there are none
-  std::vector<c10::Device> devices_;
-  int first_;   // replica's number among those of all workers
-  int count_;   // of all workers
+  GroupView view_;
   int shards_;  // of the optimisers' state; 1: it is not divided
   StepOptions step_;
   ReplicaThreads threads_;

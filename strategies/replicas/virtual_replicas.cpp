@@ -103,12 +103,10 @@ at::Tensor share_of(const at::Tensor& before, const at::Tensor& after, bool has_
 
 }  // namespace
 
-VirtualReplicas::VirtualReplicas(const Hosting& hosting, std::vector<c10::Device> devices,
-                                 ReplicaThreads& threads, ReplicaSum& sum,
+VirtualReplicas::VirtualReplicas(const GroupView& view, ReplicaThreads& threads, ReplicaSum& sum,
                                  std::vector<BlockSum*> updates, bool check_repeat)
-    : hosting_(hosting),
-      devices_(std::move(devices)),
-      generator_(devices_),
+    : view_(view),
+      generator_(view.devices),
       threads_(threads),
       sum_(sum),
       updates_(std::move(updates)),
@@ -117,12 +115,12 @@ VirtualReplicas::VirtualReplicas(const Hosting& hosting, std::vector<c10::Device
 void VirtualReplicas::begin(const TrainState& state, std::uint64_t seed) {
   seed_ = seed;
   for (const auto& replica : state.replicas) ReplicaDriver(*replica).expect_repeats();
-  for (const c10::Device& device : devices_) fill_generators(device, {seed_});
+  for (const c10::Device& device : view_.devices) fill_generators(device, {seed_});
 }
 
 std::vector<StepResult> VirtualReplicas::run(const Step& step, TrainState& state,
                                              const DistributedBatch& batch, Phase phase) {
-  TROUPE_CHECK_EQ(batch.replicas.size(), static_cast<std::size_t>(hosting_.block.size()));
+  TROUPE_CHECK_EQ(batch.replicas.size(), static_cast<std::size_t>(hosting().block.size()));
   const bool trains = phase == Phase::train;
   Total total = compute_all(step, state, batch, phase);
   if (!generator_.draws().empty()) {
@@ -143,7 +141,7 @@ std::vector<StepResult> VirtualReplicas::run(const Step& step, TrainState& state
   for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += total.metrics[i];
   metrics.set_sums(sums);
   // What the loop draws between steps is the same on every worker.
-  for (const c10::Device& device : devices_) {
+  for (const c10::Device& device : view_.devices) {
     fill_generators(
         device, {seed_, static_cast<std::uint64_t>(phase), static_cast<std::uint64_t>(state.step),
                  static_cast<std::uint64_t>(batch.step)});
@@ -155,7 +153,7 @@ VirtualReplicas::Total VirtualReplicas::compute_all(const Step& step, TrainState
                                                     const DistributedBatch& batch, Phase phase) {
   made_.assign(batch.replicas.size(), {});
   const bool trains = phase == Phase::train;
-  run_replicas(threads_, devices_, [&](int device) {
+  run_replicas(threads_, view_.devices, [&](int device) {
     const auto run_one = [&] { compute(device, step, state, batch, phase); };
     device == 0 ? generator_.watch(phase, run_one) : run_one();
     if (trains) updates_[static_cast<std::size_t>(device)]->sum_updates();
@@ -193,14 +191,14 @@ Facts VirtualReplicas::facts_of(const TrainState& state, const Total& total) con
 /// sums that follow, are those of all. Of the others those without examples are left out.
 void VirtualReplicas::compute(int device, const Step& step, TrainState& state,
                               const DistributedBatch& batch, Phase phase) {
-  const TreeCut::Node node = hosting_.of_device(device);
+  const TreeCut::Node node = hosting().of_device(device);
   const auto made = [&](int i) -> Made& {
-    return made_[static_cast<std::size_t>(i - hosting_.block.begin)];
+    return made_[static_cast<std::size_t>(i - hosting().block.begin)];
   };
   BlockSum& update = *updates_[static_cast<std::size_t>(device)];
   update.begin_step();
   for (int i = node.begin; i < node.end; ++i) {
-    const Batch& own = batch.replicas[static_cast<std::size_t>(i - hosting_.block.begin)];
+    const Batch& own = batch.replicas[static_cast<std::size_t>(i - hosting().block.begin)];
     if (own.stand_in && i > node.begin) {
       made(i) = made(node.begin);
       Made& nothing = made(i);
@@ -216,7 +214,7 @@ void VirtualReplicas::compute(int device, const Step& step, TrainState& state,
     if (phase == Phase::train) update.end_replica();
   }
   ReplicaDriver(*state.replicas[static_cast<std::size_t>(device)])
-      .set_place(node.begin, hosting_.virtual_replicas);
+      .set_place(node.begin, hosting().virtual_replicas);
 }
 
 VirtualReplicas::Made VirtualReplicas::compute_one(int device, int virtual_replica,
@@ -225,9 +223,9 @@ VirtualReplicas::Made VirtualReplicas::compute_one(int device, int virtual_repli
   const auto own = static_cast<std::size_t>(device);
   Replica& replica = *state.replicas[own];
   ReplicaDriver driver(replica);
-  driver.set_place(virtual_replica, hosting_.virtual_replicas);
+  driver.set_place(virtual_replica, hosting().virtual_replicas);
   fill_generators(
-      devices_[own],
+      view_.devices[own],
       {seed_, static_cast<std::uint64_t>(phase), static_cast<std::uint64_t>(state.step),
        static_cast<std::uint64_t>(batch.step), static_cast<std::uint64_t>(virtual_replica)});
   std::vector<at::Tensor> before;
@@ -236,12 +234,12 @@ VirtualReplicas::Made VirtualReplicas::compute_one(int device, int virtual_repli
   const std::vector<double> metrics_before = metrics.sums();
   metrics.reset();
   const Batch& input =
-      batch.replicas[static_cast<std::size_t>(virtual_replica - hosting_.block.begin)];
+      batch.replicas[static_cast<std::size_t>(virtual_replica - hosting().block.begin)];
   StepResult result;
   try {
     result = run_on_replica(step, replica, batch,
-                            static_cast<std::size_t>(virtual_replica - hosting_.block.begin), phase,
-                            state.step);
+                            static_cast<std::size_t>(virtual_replica - hosting().block.begin),
+                            phase, state.step);
   } catch (...) {
     // A worker may have been lost while the step made its first gradients: it is done again.
     metrics.set_sums(metrics_before);
@@ -296,7 +294,7 @@ VirtualReplicas::Total VirtualReplicas::add_up(const std::vector<NamedTensor>& b
     numbers.push_back(made.has_examples ? 1 : 0);
     for (std::size_t k = 0; k < buffers.size(); ++k) {
       const bool counts =
-          buffers[k].second.is_floating_point() || (hosting_.block.begin == 0 && leaves.empty());
+          buffers[k].second.is_floating_point() || (hosting().block.begin == 0 && leaves.empty());
       numbers.push_back(counts && made.buffers[k].defined() ? 1 : 0);
     }
     leaves.push_back(in_float64(numbers));
@@ -343,7 +341,7 @@ void VirtualReplicas::add_up_buffers(const std::vector<NamedTensor>& buffers, To
   for (const std::size_t k : total.changed) {
     std::vector<at::Tensor> leaves;
     for (const Made& made : made_) {
-      const bool is_first = hosting_.block.begin == 0 && leaves.empty();
+      const bool is_first = hosting().block.begin == 0 && leaves.empty();
       leaves.push_back(share_of(buffers[k].second, made.buffers[k], made.has_examples, is_first));
     }
     parts.push_back(sum_in_rank_order(std::move(leaves)));
@@ -372,7 +370,7 @@ void VirtualReplicas::apply(const TrainState& state, const Total& total) {
       }
     }
   }
-  run_replicas(threads_, devices_, [&](int device) {
+  run_replicas(threads_, view_.devices, [&](int device) {
     const auto own = static_cast<std::size_t>(device);
     updates_[own]->take_steps(*state.replicas[own], total.factor);
     if (state.after_step) state.after_step(*state.replicas[own]);

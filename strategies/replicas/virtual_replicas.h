@@ -18,7 +18,7 @@
 
 #include "troupe/distributed/elastic/elastic_group.h"
 #include "troupe/strategies/gradients/block_sum.h"
-#include "troupe/strategies/hosting.h"
+#include "troupe/strategies/group_view.h"
 #include "troupe/strategies/replica_threads.h"
 #include "troupe/strategies/replicas/shared_generator.h"
 #include "troupe/strategies/strategy.h"
@@ -27,16 +27,14 @@ namespace troupe::detail {
 
 class VirtualReplicas {
  public:
-  /// `threads`, `sum` and `updates`, one for each device, outlive this object. With `check_repeat`
-  /// every training step is computed twice.
-  VirtualReplicas(const Hosting& hosting, std::vector<c10::Device> devices, ReplicaThreads& threads,
-                  ReplicaSum& sum, std::vector<BlockSum*> updates, bool check_repeat);
+  /// `view`, `threads`, `sum` and `updates`, one for each device, outlive this object. With
+  /// `check_repeat` every training step is computed twice.
+  VirtualReplicas(const GroupView& view, ReplicaThreads& threads, ReplicaSum& sum,
+                  std::vector<BlockSum*> updates, bool check_repeat);
 
   /// Steps are transactions of this group, which outlives this object: the end of a step's last sum
   /// over the workers, of a few numbers or buffers, is the moment from which it counts.
   void use(ElasticGroup& group) { group_ = &group; }
-  /// In another group of workers.
-  void move_to(const Hosting& hosting) { hosting_ = hosting; }
 
   /// For a state that was just made: starts random streams.
   void begin(const TrainState& state, std::uint64_t seed);
@@ -82,8 +80,10 @@ class VirtualReplicas {
   void add_up_buffers(const std::vector<NamedTensor>& buffers, Total& total);
   void apply(const TrainState& state, const Total& total);
 
-  Hosting hosting_;
-  const std::vector<c10::Device> devices_;
+  /// Of the group's present round.
+  [[nodiscard]] const Hosting& hosting() const { return *view_.hosting; }
+
+  const GroupView& view_;
   SharedGenerator generator_;
   ReplicaThreads& threads_;
   ReplicaSum& sum_;

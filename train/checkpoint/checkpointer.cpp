@@ -116,15 +116,13 @@ bool Checkpointer::sees_chief() try {
 }
 
 void Checkpointer::open_writer() {
-  const ElasticGroup* const group = strategy_.elastic();
   listeners_ = std::move(given_);
   for (auto& listener : listeners_) {
     detail::in_user_code([&] { listener->begin(); }, [&] { return listener_text("begin"); });
   }
-  writer_.emplace(
-      files_, this_process(group != nullptr ? group->cluster().generation : options_.generation),
-      RetentionOptions{static_cast<int>(options_.keep_checkpoint_max),
-                       Seconds(options_.keep_checkpoint_every_n_hours * 3600)});
+  writer_.emplace(files_, this_process(std::max(options_.generation, strategy_.view().generation)),
+                  RetentionOptions{static_cast<int>(options_.keep_checkpoint_max),
+                                   Seconds(options_.keep_checkpoint_every_n_hours * 3600)});
   best_ = writer_->best();
 }
 

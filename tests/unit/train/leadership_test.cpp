@@ -22,11 +22,11 @@ namespace {
 /// collective of that number; then this worker is the chief, or another one is.
 class LosingGroup final : public troupe::Strategy {
  public:
-  LosingGroup(int lost_at, int own_rank_after) : Strategy(standing_of(1)), lost_at_(lost_at) {
+  LosingGroup(int lost_at, int own_rank_after) : Strategy("losing", view_of(1)), lost_at_(lost_at) {
     after_ = own_rank_after;
   }
   void sum(troupe::Span<double> values) override {
-    if (++sums == lost_at_) stand(standing_of(after_));
+    if (++sums == lost_at_) move_to(view_of(after_));
     // The vote of the other worker: in this test both ask for the same.
     StepFlags other;
     const bool other_leads = sums < lost_at_ || (after_ != 0 && sums > lost_at_);
@@ -46,11 +46,11 @@ class LosingGroup final : public troupe::Strategy {
   int sums = 0;
 
  private:
-  static troupe::detail::Standing standing_of(int rank) {
-    troupe::detail::Standing standing{"losing"};
-    standing.tasks = {"worker/0", "worker/1"};
-    standing.rank = rank;
-    return standing;
+  static troupe::GroupView view_of(int rank) {
+    troupe::GroupView view;
+    view.tasks = {"worker/0", "worker/1"};
+    view.rank = rank;
+    return view;
   }
   int lost_at_;
   int after_ = 0;

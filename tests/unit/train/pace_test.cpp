@@ -54,7 +54,7 @@ class TidalPace final : public troupe::Pace {
 /// One device at that pace.
 class TidalStrategy final : public troupe::Strategy {
  public:
-  TidalStrategy() : Strategy({"tidal"}) {}
+  TidalStrategy() : Strategy("tidal", {}) {}
 
   [[nodiscard]] troupe::Pace& pace() override { return tidal; }
   [[nodiscard]] troupe::TrainState create_state(const troupe::Hooks& hooks,

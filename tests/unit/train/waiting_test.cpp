@@ -54,8 +54,8 @@ std::vector<troupe::LossValues> waiting_of_two(const ChangeOptions& change) {
 /// A group whose workers come and go; it notes how long its messages are.
 class ChangingGroup final : public troupe::Strategy {
  public:
-  explicit ChangingGroup(int workers) : Strategy(standing_of(workers)) {}
-  void become(int workers) { stand(standing_of(workers)); }
+  explicit ChangingGroup(int workers) : Strategy("changing", view_of(workers)) {}
+  void become(int workers) { move_to(view_of(workers)); }
   void sum(troupe::Span<double> values) override { lengths.push_back(values.size()); }
   [[nodiscard]] troupe::TrainState create_state(const troupe::Hooks&, std::uint64_t) override {
     return {};
@@ -68,13 +68,12 @@ class ChangingGroup final : public troupe::Strategy {
   std::vector<std::size_t> lengths;
 
  private:
-  static troupe::detail::Standing standing_of(int workers) {
-    troupe::detail::Standing standing{"changing"};
-    standing.tasks.clear();
-    for (int rank = 0; rank < workers; ++rank)
-      standing.tasks.push_back(troupe::text("worker/", rank));
-    standing.virtual_replicas = 4;
-    return standing;
+  static troupe::GroupView view_of(int workers) {
+    troupe::GroupView view;
+    view.tasks.clear();
+    for (int rank = 0; rank < workers; ++rank) view.tasks.push_back(troupe::text("worker/", rank));
+    view.hosting = {4, {0, 4}, troupe::TreeCut(4)};
+    return view;
   }
 };
 

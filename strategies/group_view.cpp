@@ -1,10 +1,12 @@
-#include "troupe/strategies/hosting.h"
+#include "troupe/strategies/group_view.h"
 
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
 #include "troupe/distributed/group/topology.h"
+#include "troupe/strategies/device.h"
 
-namespace troupe::detail {
+namespace troupe {
+namespace detail {
 namespace {
 
 /// What would make the bits depend on the number of workers, or needs all replicas at once.
@@ -32,15 +34,14 @@ void check_flags(const StrategyOptions& options) {
   }
 }
 
-}  // namespace
-
-std::optional<Hosting> hosting_of(const StrategyOptions& options) {
+/// Unset: the options ask for no virtual replicas.
+std::optional<Hosting> hosting_of(const Cluster& cluster, const StrategyOptions& options) {
   const int count = options.virtual_replicas;
   if (count == 0) return std::nullopt;
   check_flags(options);
   GroupOptions group = options.group;
   group.virtual_replicas = count;
-  const TreeCut workers = cut_of(options.cluster, group);
+  const TreeCut workers = cut_of(cluster, group);
   const int local = options.local_replicas();
   for (int rank = 0; rank < workers.parts(); ++rank) {  // all workers see alike
     const int hosted = workers.node(rank).size();
@@ -50,8 +51,21 @@ std::optional<Hosting> hosting_of(const StrategyOptions& options) {
              " would host ", hosted, ", fewer than its ", local, " replicas."),
         "use fewer workers or --devices, or give more virtual replicas to a new run.");
   }
-  const TreeCut::Node block = workers.node(options.cluster.rank);
+  const TreeCut::Node block = workers.node(cluster.rank);
   return Hosting{count, block, TreeCut(block.size(), local)};
 }
 
-}  // namespace troupe::detail
+}  // namespace
+}  // namespace detail
+
+GroupView view_of(const Cluster& cluster, const StrategyOptions& options) {
+  GroupView view;
+  view.generation = cluster.generation;
+  view.tasks = cluster.tasks();
+  view.rank = cluster.rank;
+  view.devices = detail::replica_devices(options);
+  view.hosting = detail::hosting_of(cluster, options);
+  return view;
+}
+
+}  // namespace troupe
