@@ -175,6 +175,7 @@ void LaunchGroup::on_end(LaunchedWorker& process) {
     case Consequence::lost:
     case Consequence::start_again:
       if (phase_ != Phase::running) return;
+      if (consequence == Consequence::lost) processes_.give_up(process.index());
       return losses_.add(process.ended(), &process, process.index(), consequence,
                          rounds_ != nullptr);
     case Consequence::suspect:

@@ -209,6 +209,7 @@ Cluster from_numbers(const GivenTexts& given, const Environment& environment,
   const GivenText* const place = task != nullptr ? task : rank;
   if (place != nullptr && place->source == GivenText::Source::environment) {  // by a launcher
     if (task == nullptr) add_rounds(cluster, environment);
+    if (task != nullptr) cluster.losses = inherited_socket(environment, "TROUPE_LOSSES_FD");
     if (task != nullptr || number == 0 || cluster.rounds.is_there())
       cluster.listener = inherited_socket(environment, "TROUPE_LISTEN_FD");
   }

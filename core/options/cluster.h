@@ -69,8 +69,10 @@ struct Cluster {
   /// Of rank 0, of a server, or of each worker of an elastic group.
   detail::InheritedSocket listener;
   detail::InheritedSocket rounds;  // the line to an elastic group's rendezvous
-  bool joins = false;              // this process waits until a group that trains admits it
-  int on_this_machine = 0;         // workers of the group, by the launcher's count; 0: unknown
+  /// Of a server started by `troupe run`: where it reads who is lost and does not come again.
+  detail::InheritedSocket losses;
+  bool joins = false;       // this process waits until a group that trains admits it
+  int on_this_machine = 0;  // workers of the group, by the launcher's count; 0: unknown
   detail::Evaluator evaluator = detail::Evaluator::none;
   std::string origin = "local";  // where this came from, for messages: "TF_CONFIG", "torchrun", ...
 

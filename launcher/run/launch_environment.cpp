@@ -22,7 +22,8 @@ bool names_a_cluster(const std::string& name) {
                             "TROUPE_GENERATION", "TROUPE_LISTEN_FD",
                             "TROUPE_CLUSTER",    "TROUPE_TASK",
                             "TROUPE_EVALUATOR",  "TROUPE_SERVERS",
-                            "TROUPE_ROUNDS_FD",  "TROUPE_JOINS"})
+                            "TROUPE_ROUNDS_FD",  "TROUPE_JOINS",
+                            "TROUPE_LOSSES_FD"})
     if (name == exact) return true;
   for (const char* prefix :
        {"MASTER_", "SLURM_", "OMPI_", "PMI_", "PMIX_", "PALS_", "PET_", "TORCHELASTIC_",
@@ -88,6 +89,7 @@ Environment environment_of(const ProcessPlace& place, Environment shared) {
   if (place.joins) shared["TROUPE_JOINS"] = "1";
   for (const auto& [name, fd] : {std::pair("TROUPE_LISTEN_FD", place.listen_fd),
                                  {"TROUPE_ROUNDS_FD", place.rounds_fd},
+                                 {"TROUPE_LOSSES_FD", place.losses_fd},
                                  {kProgressDescriptorVariable, place.progress_fd}})
     if (fd >= 0) shared[name] = std::to_string(fd);
   return shared;

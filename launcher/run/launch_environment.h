@@ -39,6 +39,7 @@ struct ProcessPlace {
   int progress_fd = -1;  // where its progress goes; -1: nowhere
   int rounds_fd = -1;    // of an elastic group: its line to the rendezvous
   bool joins = false;    // a group that trains
+  int losses_fd = -1;    // of a server: where it reads which workers are lost
 };
 /// A parameter server has one compute thread, for it adds numbers as they arrive; the evaluator has
 /// the role but no place in the group.

@@ -1,6 +1,7 @@
 #include "troupe/launcher/run/launch_processes.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -190,14 +191,20 @@ void LaunchProcesses::start(LaunchedWorker& process, const LaunchListener* liste
   if (rounds_ != nullptr && process.role() == LaunchRole::worker)
     line = rounds_->open_line(process.index(), {host_, listener->port()}, joins);
   const int progress_fd = process.role() == LaunchRole::worker ? progress_fd_ : -1;
-  const Environment variables =
-      environment_of({process.role(), process.index(), listen_fd, progress_fd, line.get(), joins},
-                     environment_.variables);
+  UniqueFd losses;
+  if (process.role() == LaunchRole::server) {
+    auto ends = make_message_line();
+    losses_.push_back(std::move(ends[0]));
+    losses = std::move(ends[1]);
+  }
+  const Environment variables = environment_of(
+      {process.role(), process.index(), listen_fd, progress_fd, line.get(), joins, losses.get()},
+      environment_.variables);
   ChildStart start;
   start.program = program_;
   start.command = options_.command;
   start.environment = &variables;
-  start.inherited = {listen_fd, line.get(), progress_fd};
+  start.inherited = {listen_fd, line.get(), progress_fd, losses.get()};
   if (process.role() != LaunchRole::evaluator) start.inherited.push_back(secret_.get());
   try {
     process.start(start);
@@ -217,6 +224,12 @@ void LaunchProcesses::announce(int usable_cores) const {
   if (!environment_.removed.empty())
     console_.say(text("hidden from the workers, whose group is this launcher's: ",
                       join(environment_.removed, " "), "."));
+}
+
+void LaunchProcesses::give_up(int rank) const {
+  const auto number = static_cast<std::int32_t>(rank);
+  for (const UniqueFd& server : losses_)
+    static_cast<void>(send(server.get(), &number, sizeof number, MSG_NOSIGNAL | MSG_DONTWAIT));
 }
 
 void LaunchProcesses::start_again(int rank) {

@@ -32,6 +32,9 @@ class LaunchProcesses {
   /// Renames the logs of a former run, opens new ones and starts `program` as all of this machine's
   /// processes. `rounds` of an elastic group outlives them. Throws: ConfigError, EnvironmentError.
   void start_all(const std::string& program, GroupStart start, LaunchRounds* rounds = nullptr);
+  /// Tells the servers that a worker is lost and does not come again: one that waits for it before
+  /// training begins waits no longer.
+  void give_up(int rank) const;
   /// A worker that ended is to be started again.
   void expect_again(int rank) { expected_again_.insert(rank); }
   /// Another process for a worker that ended. Throws: EnvironmentError.
@@ -78,6 +81,7 @@ class LaunchProcesses {
   std::string host_;  // where workers listen
   LaunchRounds* rounds_ = nullptr;
   std::set<int> expected_again_;  // ranks
+  std::vector<UniqueFd> losses_;  // of each server, where it reads them
   UniqueFd secret_;               // sealed; of all workers and servers
   std::vector<std::unique_ptr<LaunchedWorker>> processes_;
 };

@@ -97,6 +97,35 @@ TEST_SUITE("process") {
     CHECK(second["test"]["loss"].get<double>() < first["test"]["loss"].get<double>());
   }
 
+  TEST_CASE("parameter servers: a worker that dies before training begins is not waited for") {
+    // By default it would be waited for 300 seconds, as long as one that may still come.
+    const TempDir dir;
+    const Words program =
+        linear({"--staleness-bound", "0", "--max-steps", "20", "--model-dir", dir.path().string()});
+    Words dies = {"sh", "-c", "if [ \"$TROUPE_RANK\" = 2 ]; then kill -9 $$; fi; exec \"$@\"",
+                  "sh"};
+    const auto result = train(3, 2, dies + program);
+    CHECK(result["global_step"] == 20);
+    CHECK((result["parameter_servers"]["lost"] == nlohmann::json{"worker/2 at step 0"}));
+    const auto resumed = train(3, 2, dies + program + Words{"--max-steps", "30"});
+    CHECK((resumed["parameter_servers"]["lost"] == nlohmann::json{"worker/2 at step 20"}));
+  }
+
+  TEST_CASE("parameter servers: a worker that dies before training begins and is started again") {
+    const TempDir dir;
+    const std::string once = (dir.path() / "once").string();
+    const Words dies = {
+        "sh", "-c",
+        "if [ \"$TROUPE_RANK\" = 2 ] && mkdir " + once + "; then kill -9 $$; fi; exec \"$@\"",
+        "sh"};
+    const Words tool = {kBuild + "/troupe",  "run", "--workers", "3", "--ps", "1", "--no-prefix",
+                        "--restart-workers", "1",   "--"};
+    const auto result = summary(run_process(
+        tool + dies + linear({"--staleness-bound", "0", "--max-steps", "20"}), {}, kLimit));
+    CHECK(result["global_step"] == 20);
+    CHECK(result["parameter_servers"]["lost"].empty());
+  }
+
   TEST_CASE("parameter servers: train_and_evaluate and a loop of verbs have servers, too") {
     const TempDir dir;
     const auto evaluated =

@@ -39,10 +39,13 @@ class WorkerClocks {
   void assign(int rank, std::int64_t clock) { at(rank) = {Standing::entering, clock, clock}; }
   void enter(int rank, std::int64_t clock) { at(rank) = {Standing::live, clock, clock}; }
   void lose(int rank) { at(rank).standing = Standing::absent; }
+  /// It is lost and does not come again, as its launcher says; if it does, it takes part.
+  void give_up(int rank) { at(rank).is_given_up = true; }
   /// It has said goodbye: all steps that it has ended count.
   void leave(int rank) { at(rank).standing = Standing::left; }
   void advance(int rank, std::int64_t clock) { at(rank).clock = clock; }
 
+  [[nodiscard]] bool is_given_up(int rank) const { return at(rank).is_given_up; }
   [[nodiscard]] bool live(int rank) const { return at(rank).standing == Standing::live; }
   [[nodiscard]] std::int64_t clock(int rank) const { return at(rank).clock; }
   /// Live at step `clock`, though it may have gone on since.
@@ -86,6 +89,7 @@ class WorkerClocks {
     Standing standing = Standing::absent;
     std::int64_t first = 0;
     std::int64_t clock = 0;
+    bool is_given_up = false;
   };
   [[nodiscard]] Worker& at(int rank) { return workers_[static_cast<std::size_t>(rank)]; }
   [[nodiscard]] const Worker& at(int rank) const {

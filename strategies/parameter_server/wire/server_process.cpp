@@ -36,6 +36,8 @@ ServerProcess::ServerProcess(Cluster cluster, GroupOptions options, ServerOption
   acceptor_ = inherited >= 0 ? std::make_unique<Acceptor>(context_, inherited)
                              : std::make_unique<Acceptor>(context_, here.host, here.port,
                                                           options_.start_timeout);
+  const int losses = cluster_.losses.take();
+  if (losses >= 0) losses_.assign(losses);
 }
 
 void ServerProcess::run(const JoinTerms& terms) {
@@ -47,6 +49,7 @@ void ServerProcess::run(const JoinTerms& terms) {
   });
   start_watch_.begin();
   lines_.start();
+  await_losses();
   while (!context_.stopped()) {
     try {
       context_.run();
@@ -185,6 +188,21 @@ void ServerProcess::lose_by(int rank, const std::string& how, const Failure& fai
   examine();
 }
 
+// Who was lost before it came, or before training began, is known to the launcher alone.
+void ServerProcess::await_losses() {
+  if (!losses_.is_open()) return;
+  losses_.async_read_some(
+      boost::asio::buffer(&lost_, sizeof lost_),
+      [this](const boost::system::error_code& ended, std::size_t size) {
+        if (ended || size != sizeof lost_) return;
+        if (lost_ > 0 && lost_ < lines_.count() && !steps_.keeper().launched()) {
+          steps_.give_up(lost_);
+          examine();
+        }
+        await_losses();
+      });
+}
+
 // Everything that has become possible, in an order in which one thing enables the next.
 void ServerProcess::examine() {
   if (lines_.failed()) return;
@@ -211,7 +229,6 @@ void ServerProcess::on_start_timeout() {
 std::string ServerProcess::waited_for() const {
   if (steps_.keeper().launched()) return "";
   if (!lines_.has(0)) return task(0);
-  if (!steps_.is_launching()) return "";
   std::vector<std::string> names;
   for (const int rank : steps_.absent()) names.push_back(task(rank));
   return join_names(names);

@@ -11,6 +11,8 @@
 #pragma once
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <cstdint>
 #include <exception>
 #include <memory>
 #include <optional>
@@ -63,6 +65,7 @@ class ServerProcess : private DoorKeeper, private LineOwner {
   void on_closed(int rank, const std::string& reason, FrameFault fault) override;
   void lose(int rank, const std::string& how) override;
   void lose_by(int rank, const std::string& how, const Failure& failure);
+  void await_losses();
   void examine();
   void on_start_timeout();
   [[nodiscard]] std::string waited_for() const;
@@ -77,8 +80,10 @@ class ServerProcess : private DoorKeeper, private LineOwner {
   const ServedModel model_;
   boost::asio::io_context context_{1};
   std::unique_ptr<Acceptor> acceptor_;
-  ControlLines lines_;        // by rank
-  std::optional<Door> door_;  // once the terms are known
+  boost::asio::posix::stream_descriptor losses_{context_};  // Cluster::losses
+  std::int32_t lost_ = 0;                                   // a rank that is being read
+  ControlLines lines_;                                      // by rank
+  std::optional<Door> door_;                                // once the terms are known
   StartWatch start_watch_;
   ServerSteps steps_;
   ServerEnding ending_;

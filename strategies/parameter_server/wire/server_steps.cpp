@@ -5,6 +5,7 @@
 
 #include "troupe/core/check.h"
 #include "troupe/core/error.h"
+#include "troupe/core/log.h"
 #include "troupe/core/text.h"
 #include "troupe/distributed/membership/control_messages.h"
 
@@ -159,6 +160,10 @@ void ServerSteps::launch_if_complete() {
   if (!pending_launch_ || !absent().empty()) return;
   keeper_.launch(*std::exchange(pending_launch_, std::nullopt));
   for (int rank = 0; rank < cluster_.world_size(); ++rank) {
+    if (!clocks_.live(rank)) {
+      log_warning("training begins without ", task(rank), ", which is lost.");
+      keeper_.statistics().lost.push_back(text(task(rank), " at step ", keeper_.step()));
+    }
     lines_.send(rank, FrameType::launched, keeper_.launched()->data,
                 static_cast<std::uint64_t>(keeper_.step()));
   }
@@ -166,8 +171,8 @@ void ServerSteps::launch_if_complete() {
 
 std::vector<int> ServerSteps::absent() const {
   std::vector<int> ranks;
-  for (int rank = 0; rank < cluster_.world_size(); ++rank) {
-    if (!clocks_.live(rank)) ranks.push_back(rank);
+  for (int rank = 0; pending_launch_ && rank < cluster_.world_size(); ++rank) {
+    if (!clocks_.live(rank) && !clocks_.is_given_up(rank)) ranks.push_back(rank);
   }
   return ranks;
 }
@@ -278,7 +283,7 @@ void ServerSteps::send_state() {
 std::string ServerSteps::waits_for(int rank) const {
   std::vector<int> ranks;
   if (!keeper_.launched()) {
-    ranks = clocks_.live(rank) && pending_launch_ ? absent() : std::vector<int>{};
+    ranks = clocks_.live(rank) ? absent() : std::vector<int>{};
   } else if (rounds_.has(rank)) {
     ranks = rounds_.missing();
   } else {

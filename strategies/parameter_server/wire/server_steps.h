@@ -91,8 +91,9 @@ class ServerSteps {
   [[nodiscard]] PaceKeeper& keeper() { return keeper_; }
   [[nodiscard]] const PaceKeeper& keeper() const { return keeper_; }
   [[nodiscard]] const WorkerClocks& clocks() const { return clocks_; }
-  /// The chief has begun training, and it waits for workers.
-  [[nodiscard]] bool is_launching() const { return pending_launch_.has_value(); }
+  /// As WorkerClocks::give_up.
+  void give_up(int rank) { clocks_.give_up(rank); }
+  /// The workers that training, which the chief has begun, waits for.
   [[nodiscard]] std::vector<int> absent() const;
   /// What a worker reads when its deadline comes first.
   [[nodiscard]] std::string waits_for(int rank) const;

@@ -126,7 +126,8 @@ TEST_SUITE("cli") {
     CHECK(notes("TROUPE_BACTH_SIZE")[0].level == troupe::LogLevel::warning);
     CHECK(contains(notes("TROUPE_BACTH_SIZE")[0].text, "did you mean --batch-size?"));
     CHECK(notes("TROUPE_SANITIZE_EVERYTHING").empty());
-    for (const char* ours : {"TROUPE_LISTEN_FD", "TROUPE_ROUNDS_FD", "TROUPE_JOINS"})
+    for (const char* ours :
+         {"TROUPE_LISTEN_FD", "TROUPE_ROUNDS_FD", "TROUPE_JOINS", "TROUPE_LOSSES_FD"})
       CHECK(notes(ours).empty());
     CHECK(notes("troupe_epochs").empty());
   }

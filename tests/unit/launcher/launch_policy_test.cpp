@@ -207,7 +207,10 @@ TEST_SUITE("cli") {
     CHECK(joining.at("TROUPE_ROUNDS_FD") == "8");
     CHECK(joining.at("TROUPE_JOINS") == "1");
     CHECK(joining.count("TROUPE_PROGRESS_FD") == 0);
-    const troupe::Environment server = troupe::environment_of({kServer, 1, 9}, shared);
+    const troupe::Environment server =
+        troupe::environment_of({kServer, 1, 9, -1, -1, false, /*losses_fd=*/5}, shared);
+    CHECK(server.at("TROUPE_LOSSES_FD") == "5");
+    CHECK(worker.count("TROUPE_LOSSES_FD") == 0);
     CHECK(server.at("TROUPE_TASK") == "ps:1");
     CHECK(server.at("TROUPE_LISTEN_FD") == "9");
     CHECK(server.at("TROUPE_WORLD_SIZE") == "3");
@@ -220,7 +223,8 @@ TEST_SUITE("cli") {
     CHECK(troupe::launch_environment({{"TROUPE_SERVERS", "x:1"}},
                                      {{7, 0, 2, 0, "127.0.0.1", 4000}, 2, 2, 0})
               .variables.count("TROUPE_SERVERS") == 0);
-    for (const char* name : {"TROUPE_PROGRESS_FD", "TROUPE_ROUNDS_FD", "TROUPE_JOINS"})
+    for (const char* name :
+         {"TROUPE_PROGRESS_FD", "TROUPE_ROUNDS_FD", "TROUPE_JOINS", "TROUPE_LOSSES_FD"})
       CHECK(troupe::launch_environment({{name, "5"}}, {{7, 0, 2, 0, "127.0.0.1", 4000}, 2, 2, 0})
                 .variables.count(name) == 0);
   }
