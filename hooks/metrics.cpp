@@ -56,7 +56,11 @@ at::Tensor judged(const char* metric, const at::Tensor& right, const at::Tensor&
 
 at::Tensor Metric::measure_weighted(const at::Tensor& /*predictions*/,
                                     const at::Tensor& /*targets*/,
-                                    const at::Tensor& /*weights*/) const {
+                                    const at::Tensor& weights) const {
+  if (!weights.defined()) {
+    throw ConfigError("a metric measures nothing.",
+                      "override Metric::measure or Metric::measure_weighted.");
+  }
   throw ConfigError("a metric that takes no weights was given some.",
                     "override Metric::measure_weighted, or update it without weights.");
 }

@@ -29,9 +29,13 @@ class Metric {
   /// Names of the k sums, for reports: {"correct", "examples"}; those named "" are not reported.
   /// The same on every call.
   [[nodiscard]] virtual std::vector<std::string> sum_names() const = 0;
-  /// The sums over one batch, [k] float64, on any device; no gradient is recorded.
+  // Write one of these two, or both.
+  /// The sums over one batch, [k] float64, on any device; no gradient is recorded. Default: as
+  /// measure_weighted(), with weights that are undefined.
   [[nodiscard]] virtual at::Tensor measure(const at::Tensor& predictions,
-                                           const at::Tensor& targets) const = 0;
+                                           const at::Tensor& targets) const {
+    return measure_weighted(predictions, targets, {});
+  }
   /// The same where not everything counts alike; `weights` are finite and at least 0: 0 for
   /// padding. Shapes: one weight for each of what measure() counts as one. Default: throws
   /// ConfigError.
@@ -44,14 +48,9 @@ class Metric {
   [[nodiscard]] virtual at::Tensor picture(Span<const double> /*sums*/) const { return {}; }
 };
 
-/// A metric that divides the first of two sums by the second. Write measure(), or
-/// measure_weighted() for weights that may be undefined, or both.
+/// A metric that divides the first of two sums by the second.
 class Ratio : public Metric {
  public:
-  [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
-                                   const at::Tensor& targets) const override {
-    return measure_weighted(predictions, targets, {});
-  }
   [[nodiscard]] std::vector<std::string> sum_names() const final { return names_; }
   [[nodiscard]] double compute(Span<const double> sums) const override {
     return sums[1] == 0 ? 0.0 : sums[0] / sums[1];

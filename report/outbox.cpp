@@ -15,9 +15,4 @@ void Outbox::lead() {
   for (; !kept_.empty(); kept_.pop_front()) kept_.front()(/*again=*/true);
 }
 
-void tell_by(Outbox* outbox, Outbox::Tell tell) {
-  if (outbox == nullptr) return tell(/*again=*/false);
-  outbox->add(std::move(tell));
-}
-
 }  // namespace troupe

@@ -48,7 +48,4 @@ class Outbox {
   std::deque<Tell> kept_;
 };
 
-/// For what is used with and without one; null: whoever asks leads.
-void tell_by(Outbox* outbox, Outbox::Tell tell);
-
 }  // namespace troupe

@@ -40,7 +40,7 @@ void add_summaries(Actions& actions, const TrainOptions& options,
       writer,
       ModelSummaries::Intervals{options.save_summary_steps, options.save_histogram_steps,
                                 last_step},
-      &outbox));
+      outbox));
   if (options.save_summary_steps == 0) return;
   const auto write = [writer, &outbox](std::int64_t step, const std::vector<Scalar>& scalars) {
     outbox.add([=](bool again) { writer->write(step, scalars, again); });
@@ -94,27 +94,27 @@ CallbackList::CallbackList(Strategy& strategy, const TrainOptions& options, Outb
 }
 
 /// Log, metrics file and summaries: what the leader tells, and others that may lead keep.
-Actions CallbackList::make_reports(Begin begin, const StepRange& steps, const Clock& clock) {
-  const bool later = begin == Begin::later;
-  const auto log = std::make_shared<StepLog>(clock, options_.log_every, unit_, &outbox_);
+Actions CallbackList::make_reports(const StepRange& steps, const Clock& clock, bool has_joined) {
+  const auto log = std::make_shared<StepLog>(clock, outbox_, options_.log_every, unit_);
   Actions reports = {log};
   if (!options_.metrics_file.empty()) {
     using Open = MetricsFile::Open;
     reports.push_back(std::make_shared<MetricsFile>(
         options_.metrics_file,
-        later ? Open::later : (steps.begun_after > 0 ? Open::append : Open::anew), clock,
-        options_.log_every, &outbox_));
+        has_joined ? Open::later : (steps.begun_after > 0 ? Open::append : Open::anew), clock,
+        outbox_, options_.log_every));
   }
   const bool writes = options_.save_summary_steps > 0 || options_.save_histogram_steps > 0;
   if (!options_.model_dir.empty() && writes) {
     const auto writer = std::make_shared<SummaryWriter>(options_.model_dir);
     // A resumed run forgets what an earlier one said of the steps that it takes again.
     const std::int64_t first = steps.begun_after == 0 ? 0 : steps.begun_after + 1;
-    if (!later) session_ = [writer, first](bool again) { writer->begin_session(first, again); };
+    if (!has_joined)
+      session_ = [writer, first](bool again) { writer->begin_session(first, again); };
     add_summaries(reports, options_, writer, last_step_, clock, outbox_);
   }
   for (const auto& action : reports) action->begin();
-  if (later) log->join();
+  if (has_joined) log->join();
   return reports;
 }
 
@@ -141,11 +141,11 @@ void CallbackList::lead(const Clock& clock, RunControl& run) {
   for (const auto& action : leaders_) action->ready(run);
 }
 
-void CallbackList::begin_stock(Begin begin, const StepRange& steps, const Clock& clock) {
+void CallbackList::begin_stock(const StepRange& steps, const Clock& clock, bool has_joined) {
   last_step_ = steps.last;
   unit_ = steps.unit;
   first_step_ = steps.begun_after + 1;
-  if (outbox_.may_lead()) reports_ = make_reports(begin, steps, clock);
+  if (outbox_.may_lead()) reports_ = make_reports(steps, clock, has_joined);
   Actions shown;
   if (outbox_.leads()) shown = make_displays(clock);
   if (auto sink = options_.progress ? launcher_sink() : nullptr) {
@@ -162,12 +162,9 @@ void CallbackList::begin_stock(Begin begin, const StepRange& steps, const Clock&
   }
 }
 
-void CallbackList::complete_late(const StepRange& steps, const Clock& clock) {
-  begin_stock(Begin::later, steps, clock);
-}
-
-void CallbackList::complete(const StepRange& steps, const Clock& clock) {
-  begin_stock(Begin::with_the_run, steps, clock);
+void CallbackList::complete(const StepRange& steps, const Clock& clock, bool has_joined) {
+  begin_stock(steps, clock, has_joined);
+  if (has_joined) return;
   // An action that only some workers have would make them exchange different messages.
   const auto counts = strategy_.gather(text(given_.size()));
   for (std::size_t rank = 1; rank < counts.size(); ++rank) {

@@ -31,10 +31,9 @@ class CallbackList {
   CallbackList(Strategy& strategy, const TrainOptions& options, Outbox& outbox, Actions given);
 
   /// Once it is known where training starts and would end: the options' own actions begin. `clock`
-  /// outlives this object. Collective: yes. Throws: ConfigError where workers have different lists.
-  void complete(const StepRange& steps, const Clock& clock);
-  /// The same for a worker that joins a run under way.  Collective: no.
-  void complete_late(const StepRange& steps, const Clock& clock);
+  /// outlives this object. Collective: yes, but for a worker that has joined a run under way.
+  /// Throws: ConfigError where workers have different lists.
+  void complete(const StepRange& steps, const Clock& clock, bool has_joined);
   /// This worker is about to lead: what only the leader has begins, after `run`'s step.
   void lead(const Clock& clock, RunControl& run);
 
@@ -53,10 +52,8 @@ class CallbackList {
   void close() { status_.reset(); }
 
  private:
-  enum class Begin { with_the_run, later };
-
-  void begin_stock(Begin begin, const StepRange& steps, const Clock& clock);
-  [[nodiscard]] Actions make_reports(Begin begin, const StepRange& steps, const Clock& clock);
+  void begin_stock(const StepRange& steps, const Clock& clock, bool has_joined);
+  [[nodiscard]] Actions make_reports(const StepRange& steps, const Clock& clock, bool has_joined);
   [[nodiscard]] Actions make_displays(const Clock& clock);
   void tell_leaders(const char* function, std::function<void(PeriodicAction&)> call);
 

@@ -249,12 +249,8 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
     log_info("evaluations use averaged weights, --ema-decay ", options_.ema_decay);
   }
   const detail::StepRange range{admission_.began_at(), limits_->last_step(), data_.train->unit()};
-  if (admission_.has_joined()) {
-    callbacks_.complete_late(range, steady_clock());
-    record_.join();
-  } else {
-    callbacks_.complete(range, steady_clock());
-  }
+  callbacks_.complete(range, steady_clock(), admission_.has_joined());
+  if (admission_.has_joined()) record_.join();
   const bool reached = pace.coordinates() && limits_->reached(state_);
   outbox_.repeat(state_.step > 0);
   pace.start(state_, *data_.train, limits_->last_step());

@@ -21,10 +21,6 @@ class F1 final : public Metric {
   [[nodiscard]] Better better() const override { return Better::higher; }
   /// Of each class: those that are it and predicted, that are predicted, that are it.
   [[nodiscard]] std::vector<std::string> sum_names() const override;
-  [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
-                                   const at::Tensor& targets) const override {
-    return measure_weighted(predictions, targets, {});
-  }
   [[nodiscard]] at::Tensor measure_weighted(const at::Tensor& predictions,
                                             const at::Tensor& targets,
                                             const at::Tensor& weights) const override;
@@ -46,10 +42,6 @@ class ConfusionMatrix final : public Metric {
   [[nodiscard]] Better better() const override { return Better::higher; }
   /// Row by row.
   [[nodiscard]] std::vector<std::string> sum_names() const override;
-  [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
-                                   const at::Tensor& targets) const override {
-    return measure_weighted(predictions, targets, {});
-  }
   [[nodiscard]] at::Tensor measure_weighted(const at::Tensor& predictions,
                                             const at::Tensor& targets,
                                             const at::Tensor& weights) const override;
@@ -73,10 +65,6 @@ class AreaUnderCurve final : public Metric {
   [[nodiscard]] Better better() const override { return Better::higher; }
   /// The bins of class 0, then those of class 1.
   [[nodiscard]] std::vector<std::string> sum_names() const override;
-  [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
-                                   const at::Tensor& targets) const override {
-    return measure_weighted(predictions, targets, {});
-  }
   [[nodiscard]] at::Tensor measure_weighted(const at::Tensor& predictions,
                                             const at::Tensor& targets,
                                             const at::Tensor& weights) const override;
@@ -94,10 +82,6 @@ class R2 final : public Metric {
  public:
   [[nodiscard]] Better better() const override { return Better::higher; }
   [[nodiscard]] std::vector<std::string> sum_names() const override;
-  [[nodiscard]] at::Tensor measure(const at::Tensor& predictions,
-                                   const at::Tensor& targets) const override {
-    return measure_weighted(predictions, targets, {});
-  }
   [[nodiscard]] at::Tensor measure_weighted(const at::Tensor& predictions,
                                             const at::Tensor& targets,
                                             const at::Tensor& weights) const override;

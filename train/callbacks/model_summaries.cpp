@@ -60,7 +60,7 @@ Histogram histogram_of(const at::Tensor& tensor) {
 }  // namespace
 
 ModelSummaries::ModelSummaries(std::shared_ptr<SummaryWriter> writer, const Intervals& intervals,
-                               Outbox* outbox)
+                               Outbox& outbox)
     : writer_(std::move(writer)), intervals_(intervals), outbox_(outbox) {}
 
 void ModelSummaries::ready(RunControl& run) {
@@ -78,7 +78,7 @@ void ModelSummaries::after_step(const StepReport& report, RunControl& run) {
 
 /// The next step tells the others what is needed of the updates after it.
 void ModelSummaries::prepare(RunControl& run) const {
-  if (outbox_ == nullptr || outbox_->leads()) run.replica().recorder().open();
+  if (outbox_.leads()) run.replica().recorder().open();
   bool keep = false;
   for (const std::int64_t step : {seen_step_ + 1, seen_step_ + 2}) {
     keep = keep || is_due(intervals_.scalars, step) || is_due(intervals_.histograms, step);
@@ -119,7 +119,7 @@ void ModelSummaries::write_scalars(const StepReport& report, Replica& replica) {
     if (norm) scalars.push_back({tag, *norm});
   }
   if (scalars.empty()) return;
-  tell_by(outbox_, [writer = writer_, step = report.step, scalars](bool again) {
+  outbox_.add([writer = writer_, step = report.step, scalars](bool again) {
     writer->write(step, scalars, again);
   });
 }
@@ -127,9 +127,8 @@ void ModelSummaries::write_scalars(const StepReport& report, Replica& replica) {
 void ModelSummaries::write_histograms(std::int64_t step, const Replica& replica) {
   const torch::NoGradGuard no_grad;
   const auto tell = [&](std::string tag, Histogram histogram) {
-    tell_by(outbox_,
-            [writer = writer_, step, tag = std::move(tag), histogram = std::move(histogram)](
-                bool again) { writer->write_histogram(step, tag, histogram, again); });
+    outbox_.add([writer = writer_, step, tag = std::move(tag), histogram = std::move(histogram)](
+                    bool again) { writer->write_histogram(step, tag, histogram, again); });
   };
   for (const auto& [name, parameter] : replica.parameters()) {
     tell("parameters/" + name, histogram_of(parameter));

@@ -23,9 +23,8 @@ class ModelSummaries final : public PeriodicAction {
     std::int64_t last_step = 0;
   };
 
-  /// `outbox` outlives it; null: this worker leads.
-  ModelSummaries(std::shared_ptr<SummaryWriter> writer, const Intervals& intervals,
-                 Outbox* outbox = nullptr);
+  /// `outbox` outlives it.
+  ModelSummaries(std::shared_ptr<SummaryWriter> writer, const Intervals& intervals, Outbox& outbox);
   [[nodiscard]] bool chief_only() const override { return true; }
   void ready(RunControl& run) override;
   /// What validation recorded.
@@ -43,7 +42,7 @@ class ModelSummaries final : public PeriodicAction {
 
   std::shared_ptr<SummaryWriter> writer_;
   const Intervals intervals_;
-  Outbox* const outbox_;
+  Outbox& outbox_;
   std::int64_t seen_step_ = 0;  // the last one, or the one before the first
 };
 

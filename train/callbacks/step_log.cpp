@@ -66,18 +66,18 @@ void StepLog::after_log(std::int64_t step, std::int64_t, const std::string& name
 }
 
 void StepLog::log(const std::string& line) {
-  tell_by(outbox_, [line](bool again) { log_info(line, again ? " (again)" : ""); });
+  outbox_.add([line](bool again) { log_info(line, again ? " (again)" : ""); });
 }
 
-MetricsFile::MetricsFile(std::string path, Open how, const Clock& clock, std::int64_t log_every,
-                         Outbox* outbox)
+MetricsFile::MetricsFile(std::string path, Open how, const Clock& clock, Outbox& outbox,
+                         std::int64_t log_every)
     : path_(std::move(path)),
       clock_(clock),
       outbox_(outbox),
       start_(clock.now()),
       log_every_(log_every),
       first_(how != Open::later) {
-  if (how != Open::later) tell_by(outbox_, [this, how](bool /*again*/) { open(how); });
+  if (how != Open::later) outbox_.add([this, how](bool /*again*/) { open(how); });
 }
 
 void MetricsFile::open(Open how) {
@@ -92,7 +92,7 @@ void MetricsFile::open(Open how) {
 }
 
 void MetricsFile::write(const nlohmann::ordered_json& line) {
-  tell_by(outbox_, [this, line](bool again) {
+  outbox_.add([this, line](bool again) {
     if (!out_.is_open()) open(Open::append);  // the leader before has made it
     if (again) {
       if (!told_) told_.emplace(path_);

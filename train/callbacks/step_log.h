@@ -26,14 +26,13 @@ namespace troupe {
 class StepLog final : public PeriodicAction {
  public:
   /// A logged step whose losses are known gets a line; losses may also be there because another
-  /// action wanted them. `clock` and `outbox` outlive this object. `outbox` null: this worker
-  /// leads.
-  explicit StepLog(const Clock& clock, std::int64_t log_every = 1, std::string unit = "epoch",
-                   Outbox* outbox = nullptr)
+  /// action wanted them. `clock` and `outbox` outlive this object.
+  StepLog(const Clock& clock, Outbox& outbox, std::int64_t log_every = 1,
+          std::string unit = "epoch")
       : clock_(clock),
+        outbox_(outbox),
         log_every_(log_every),
         unit_(std::move(unit)),
-        outbox_(outbox),
         last_time_(clock.now()) {}
   [[nodiscard]] bool chief_only() const override { return true; }
   void begin() override;
@@ -49,9 +48,9 @@ class StepLog final : public PeriodicAction {
   void log(const std::string& line);
 
   const Clock& clock_;
+  Outbox& outbox_;
   std::int64_t log_every_;
   const std::string unit_;
-  Outbox* const outbox_;
   bool first_ = true;  // no step of this run was seen yet
   Clock::TimePoint last_time_;
   std::int64_t last_step_ = -1;  // of the last line; -1: none yet, so no duration either
@@ -65,11 +64,10 @@ class MetricsFile final : public PeriodicAction {
   /// A resumed run appends to what the former one wrote. `later`: this worker has joined a run
   /// whose leader has opened the file, and appends to it when it leads itself.
   enum class Open { anew, append, later };
-  /// Logged are the steps that StepLog logs. `clock` and `outbox` outlive this object; `outbox`
-  /// null: this worker leads. Throws: EnvironmentError, on the leader, when `path` cannot be
-  /// written.
-  MetricsFile(std::string path, Open open, const Clock& clock, std::int64_t log_every = 1,
-              Outbox* outbox = nullptr);
+  /// Logged are the steps that StepLog logs. `clock` and `outbox` outlive this object.
+  /// Throws: EnvironmentError, on the leader, when `path` cannot be written.
+  MetricsFile(std::string path, Open open, const Clock& clock, Outbox& outbox,
+              std::int64_t log_every = 1);
   [[nodiscard]] bool chief_only() const override { return true; }
   void ready(RunControl& run) override { step_ = run.step(); }
   /// {"step": 100, "epoch": 0, "loss": 0.31, "seconds": 1.7}; seconds since the file was started.
@@ -87,7 +85,7 @@ class MetricsFile final : public PeriodicAction {
 
   std::string path_;
   const Clock& clock_;
-  Outbox* const outbox_;
+  Outbox& outbox_;
   Clock::TimePoint start_;
   std::int64_t log_every_;
   bool first_ = true;  // no step of this run was seen yet

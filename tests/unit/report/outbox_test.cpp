@@ -57,10 +57,4 @@ TEST_SUITE("report") {
     leader.add(into(told, "step 2"));
     CHECK(told == Lines{"epoch 1 again", "step 2"});
   }
-
-  TEST_CASE("outbox: without one, who asks leads") {
-    Lines told;
-    troupe::tell_by(nullptr, into(told, "a"));
-    CHECK(told == Lines{"a"});
-  }
 }

@@ -20,11 +20,17 @@ using troupe::testing::CapturedLog;
 using troupe::testing::FakeClock;
 using troupe::testing::FakeRun;
 
+namespace {
+
+troupe::Outbox leader(troupe::Outbox::Role::leader);
+
+}  // namespace
+
 TEST_SUITE("train/callbacks") {
   TEST_CASE("step_log: the first line has no speed, later ones have") {
     FakeClock clock;
     FakeRun run;
-    StepLog log(clock);
+    StepLog log(clock, leader);
     log.begin();
     const CapturedLog captured;
     run.take_step(log, {{"loss", 0.5}});
@@ -40,7 +46,7 @@ TEST_SUITE("train/callbacks") {
   TEST_CASE("step_log: losses that another action wanted make no line") {
     const FakeClock clock;
     FakeRun run(40);
-    StepLog log(clock, 10);
+    StepLog log(clock, leader, 10);
     log.begin();
     const CapturedLog captured;
     for (int i = 0; i < 20; ++i) run.take_step(log, {{"loss", 1}});
@@ -61,7 +67,7 @@ TEST_SUITE("train/callbacks") {
     const troupe::testing::TempDir folder;
     FakeClock clock;
     FakeRun run;
-    MetricsFile file(folder / "metrics", MetricsFile::Open::anew, clock, 2);
+    MetricsFile file(folder / "metrics", MetricsFile::Open::anew, clock, leader, 2);
     file.begin();
     clock.advance(Seconds(1.5));
     for (int i = 0; i < 4; ++i) run.take_step(file, {{"loss", 0.5}});
@@ -78,7 +84,7 @@ TEST_SUITE("train/callbacks") {
 
   TEST_CASE("step_log: an epoch is one line, with the validation if there was one") {
     const FakeClock clock;
-    StepLog log(clock);
+    StepLog log(clock, leader);
     const CapturedLog captured;
     troupe::Report train;
     train.phase = troupe::Phase::train;
@@ -99,7 +105,7 @@ TEST_SUITE("train/callbacks") {
     const troupe::testing::TempDir folder;
     const FakeClock clock;
     FakeRun run(40);
-    MetricsFile file(folder / "metrics", MetricsFile::Open::append, clock);
+    MetricsFile file(folder / "metrics", MetricsFile::Open::append, clock, leader);
     file.begin();
     file.ready(run);
     file.after_epoch(3, {}, nullptr);
@@ -110,7 +116,7 @@ TEST_SUITE("train/callbacks") {
   TEST_CASE("step_log: log and metrics file are the chief's") {
     const troupe::testing::TempDir folder;
     const FakeClock clock;
-    CHECK(StepLog(clock).chief_only());
-    CHECK(MetricsFile(folder / "metrics", MetricsFile::Open::anew, clock).chief_only());
+    CHECK(StepLog(clock, leader).chief_only());
+    CHECK(MetricsFile(folder / "metrics", MetricsFile::Open::anew, clock, leader).chief_only());
   }
 }
