@@ -2,7 +2,8 @@
 // goes on with those that are left. `troupe run --min-workers M` starts it; variables say the rest:
 //   ELASTIC_FAULTS   "kill 1 20;stop 2 30;exit 0 40;poison 50": what happens to which worker when
 //   it
-//                    computes that step, once in a run; poison kills the last rank, every time
+//                    computes that step, once in a run, or when all steps are done, where it
+//                    would come next; poison kills the last rank, every time
 //   ELASTIC_FOLDER   remembers what has happened
 //   ELASTIC_STEPS    after so many it ends, but not before
 //   ELASTIC_UNTIL    "3": as many train together; "waiting": others wait to join, in vain;
@@ -21,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/eventually.h"
 #include "troupe/cli/options.h"
 #include "troupe/cli/run_main.h"
 #include "troupe/core/failure.h"
@@ -60,6 +62,22 @@ void suffer(const std::string& kind) {
   if (kind == "exit") std::_Exit(7);
 }
 
+std::string finish_mark() { return variable("ELASTIC_FOLDER") + "/finished"; }
+
+/// What follows the training.
+void finish() {
+  const troupe::UniqueFd made(open(finish_mark().c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+}
+
+void await_finish() {
+  const troupe::StopSignal stop;
+  const auto ends = [&] {
+    return stop.requested() > 0 || access(finish_mark().c_str(), F_OK) == 0;
+  };
+  (void)troupe::testing::eventually(ends);
+  say(stop.requested() > 0 ? "evaluator: stopped" : "evaluator: finished");
+}
+
 /// What all workers hold.
 struct State {
   std::int64_t step = 0;
@@ -83,7 +101,10 @@ class Worker {
     if (cluster_.joins && !begin_next(ready)) return;
     for (;;) {
       try {
-        if (train()) return say(text("ended after step ", state_.step, " with ", state_.total));
+        if (train()) {
+          if (cluster_.rank == 0) finish();
+          return say(text("ended after step ", state_.step, " with ", state_.total));
+        }
         ready = {number_, holds_, true, state_.step, "", "", ""};
       } catch (const troupe::NetError& error) {
         const std::string cause = error.cause();
@@ -149,6 +170,7 @@ class Worker {
       const bool over = is_over(group, wishes[2] > 0);
       if (!over && wishes[3] == 0 && (wishes[2] == 0 || is_deaf())) continue;
       group.close();
+      if (over) meet_faults(group);
       return over;
     }
   }
@@ -231,5 +253,9 @@ class Worker {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return troupe::run_main([&] { Worker(troupe::parse_options(argc, argv)).run(); });
+  return troupe::run_main([&] {
+    const troupe::Options options = troupe::parse_options(argc, argv);
+    if (options.strategy.cluster.is_evaluator()) return await_finish();
+    Worker(options).run();
+  });
 }

@@ -152,6 +152,22 @@ TEST_SUITE("process") {
     CHECK(ended_after(result.out, "worker/0") == 100);
   }
 
+  TEST_CASE("elastic: a chief lost after the training starts the group again, an evaluator too") {
+    const TempDir folder;
+    const Marker marker;
+    std::vector<std::string> command = elastic(
+        {"--workers", "2", "--min-workers", "1", "--max-restarts", "3", "--evaluator"}, folder);
+    command.insert(command.end(), {"--mode", "train-and-evaluate"});
+    const ProcessResult result =
+        run_process(command, variables({"kill 0 101", "2"}, folder, marker));
+    CHECK_MESSAGE(result.exit_code == 0, result.err);
+    CHECK(marker.alive() == 0);
+    CHECK(has(result.err, ", and what follows the training is not done"));
+    CHECK(has(result.err, "; restart 1 of 3 in 1.0 s, from the newest checkpoint.\n"));
+    CHECK(has(result.out, "[evaluator/0] evaluator: stopped\n"));
+    CHECK(has(result.out, "[evaluator/0] evaluator: finished\n"));
+  }
+
   TEST_CASE("elastic: a step that kills whoever computes it ends the run for good") {
     const ProcessResult result = run_elastic(
         {"--workers", "4", "--min-workers", "1", "--max-restarts", "9"}, {"poison 50"}, 1);
