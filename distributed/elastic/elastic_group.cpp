@@ -275,6 +275,7 @@ void ElasticGroup::begin_round(Readiness mine) {
           {only_in(former, cluster_), only_in(cluster_, former), cause, since.elapsed_seconds()});
       const std::string& chief = trainings_.chief_of_last;
       if (chief.empty() || cluster_.member(0).task == chief) return;
+      heals_ = false;  // this loss neither, where a transaction around this one would
       throw PeerLost(text(chief, ", the chief, was lost after the training: ", cause), kRunAgain);
     }
     const int lost = group_ ? group_->culprit() : -1;

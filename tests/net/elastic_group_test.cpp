@@ -280,6 +280,39 @@ TEST_SUITE("net") {
     CHECK(named > 0);
   }
 
+  TEST_CASE("elastic: a chief lost after the training is healed by no handler") {
+    ElasticHall hall(3);
+    std::vector<std::thread> threads;
+    for (int index = 0; index < 3; ++index) {
+      threads.emplace_back([&hall, index] {
+        ElasticHall::Place place = hall.enter(index, false);
+        try {
+          ElasticGroup group(place.cluster, hall.options(), std::move(place.rounds));
+          group.join({});
+          group.start();
+          const auto meet = [&] { group.group().barrier(Deadline::in(seconds(20))); };
+          meet();
+          group.end();
+          if (index == 0) throw Died();
+          try {
+            group.conclude({}, meet);
+            FAIL_CHECK("the chief is not there");
+          } catch (const NetError& error) {  // as that of a step, in which this transaction is
+            CHECK_THROWS_AS(group.heal(error), PeerLost);
+          }
+          CHECK(group.take_changes().size() == 1);
+          hall.leave(index, std::nullopt);
+        } catch (const Died&) {
+          hall.leave(index, std::nullopt);
+        } catch (const std::exception& error) {
+          FAIL_CHECK(text("worker/", index, ": ", error.what()));
+          hall.leave(index, 1);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+
   TEST_CASE("elastic: one after the other, down to the last") {
     check_totals(
         train(4, 20,
