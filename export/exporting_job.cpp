@@ -32,8 +32,12 @@ ExportingJob::ExportingJob(std::string model_dir, std::string evaluation_directo
       evaluations_(evaluation_directory_) {}
 
 Evaluation ExportingJob::evaluate(const std::string& checkpoint) {
-  const bool again = left_undone() == checkpoint;
-  write_evaluation_record(evaluations_, record_of(checkpoint));
+  const EvaluationRecord record = record_of(checkpoint);
+  // Of the same checkpoint a process before this one may have written the summaries.
+  const auto former = read_evaluation_record(evaluations_);
+  const bool again =
+      former && !former->checkpoint.empty() && former->checkpoint == record.checkpoint;
+  write_evaluation_record(evaluations_, record);
   return evaluate_checkpoint(checkpoint, again);
 }
 

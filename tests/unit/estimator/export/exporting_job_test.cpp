@@ -127,7 +127,7 @@ TEST_SUITE("export") {
       CHECK(next.is_repeated);
       CHECK_FALSE(next.left_undone());
       CHECK(next.evaluated_step() == 20);
-      evaluate(next, checkpoint(dir, 30), false);
+      evaluate(next, checkpoint(dir, 30, "other weights"), false);
       CHECK_FALSE(next.is_repeated);
     }
     SUBCASE("nothing if its checkpoint is gone") {
@@ -138,6 +138,21 @@ TEST_SUITE("export") {
       checkpoint(dir, 20, "other weights");
       CHECK_FALSE(next.left_undone());
     }
+  }
+
+  TEST_CASE("exporting job: what a process has evaluated, the next one evaluates again") {
+    const TempDir dir;
+    const std::vector<std::shared_ptr<Exporter>> exporters = {std::make_shared<Fragile>("one")};
+    const std::string last = checkpoint(dir, 20);
+    Job former(dir, exporters);
+    evaluate(former, last, false);
+    CHECK_FALSE(former.is_repeated);
+    Job next(dir, exporters);
+    evaluate(next, last, false);
+    CHECK(next.is_repeated);
+    checkpoint(dir, 20, "other weights");
+    evaluate(next, last, false);
+    CHECK_FALSE(next.is_repeated);
   }
 
   TEST_CASE("exporting job: an exporter that fails ends neither the others nor training") {
