@@ -92,6 +92,8 @@ Checkpointer::Checkpointer(Strategy& strategy, TrainState& state, const DataIden
     tell_saved(Save::periodic);
   } else {
     save(Save::periodic);
+    if (strategy.elastic() != nullptr)
+      wait();  // once training has begun, no other chief has this state
   }
   listener_stops_ = false;  // the state that training starts from ends nothing
 }
