@@ -1,11 +1,13 @@
-// Preloaded into a program: kills its process where it is about to make its N-th call that others
-// can see, a write, rename, fsync or send. So a run can be killed at a moment that is the same in
-// each run, and nothing is built into the program.
+// Preloaded into a program and all that it starts: kills a process where it is about to make its
+// N-th call that others can see, a write, rename, fsync or send. So a run can be killed at a moment
+// that is the same in each run, and nothing is built into the program.
 //
-//   KILL_AT=120        at the 120th; unset or 0: never
-//   KILL_RANK=0        only the process whose TROUPE_RANK this is; unset: only one without
-//   KILL_ONCE=FILE     only if the file is not there yet; it is made then
-//   KILL_COUNT=FILE    writes how many there were when the process ends
+//   KILL_TASK=worker:0     which process: a worker by its rank, ps:0, evaluator:0, or launcher
+//   KILL_AT=120            at the 120th; unset or 0: never
+//   KILL_AFTER=TEXT        counted from the first write on that has this text; unset: all
+//   KILL_ONCE=FILE         only if the file is not there yet; it is made then
+//   KILL_COUNT=FILE        FILE.worker:0, for each process: how many there were when it ended, and
+//                          how many from the first on that has the text
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -17,43 +19,63 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
+#include <string_view>
 
 namespace {
 
-std::atomic<long> g_calls{0};
-
-bool is_meant() {
-  const char* const rank = std::getenv("TROUPE_RANK");
-  const char* const wanted = std::getenv("KILL_RANK");
-  if (wanted == nullptr) return rank == nullptr;
-  return rank != nullptr && std::strcmp(rank, wanted) == 0;
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
 }
 
-long moment() {
-  static const long at = [] {
-    const char* const given = std::getenv("KILL_AT");
-    return given != nullptr && is_meant() ? std::atol(given) : 0;
-  }();
-  return at;
-}
-
-void pass() {
-  if (++g_calls != moment()) return;
-  const char* const once = std::getenv("KILL_ONCE");
-  if (once != nullptr && ::open(once, O_CREAT | O_EXCL | O_CLOEXEC, 0600) < 0) return;
-  (void)::kill(::getpid(), SIGKILL);
+/// The launcher alone has neither variable.
+std::string task() {
+  const std::string rank = variable("TROUPE_RANK");
+  std::string other = variable("TROUPE_TASK");
+  if (!rank.empty()) return "worker:" + rank;
+  return other.empty() ? "launcher" : other;
 }
 
 struct Count {
-  ~Count() {
-    const char* const file = std::getenv("KILL_COUNT");
-    if (file == nullptr || !is_meant()) return;
-    if (std::FILE* out = std::fopen(file, "w")) {
-      (void)std::fprintf(out, "%ld\n", g_calls.load());
+  const std::string after = variable("KILL_AFTER");
+  const std::string once = variable("KILL_ONCE");
+  const long at = variable("KILL_TASK") == task() ? std::atol(variable("KILL_AT").c_str()) : 0;
+  const pid_t process = ::getpid();  // what it forks is another
+  std::atomic<bool> is_late{after.empty()};
+  std::atomic<long> calls{0};
+  std::atomic<long> late{0};
+};
+
+/// Other libraries write before this one's objects are made, and after they are gone.
+Count& count() {
+  static Count& made = *new Count;
+  return made;
+}
+
+struct AtEnd {
+  ~AtEnd() {
+    const std::string file = variable("KILL_COUNT");
+    if (file.empty() || ::getpid() != count().process) return;
+    if (std::FILE* out = std::fopen((file + "." + task()).c_str(), "w")) {
+      (void)std::fprintf(out, "%ld %ld\n", count().calls.load(), count().late.load());
       (void)std::fclose(out);
     }
   }
-} g_count;
+} g_at_end;
+
+void pass(std::string_view bytes = {}) {
+  Count& all = count();
+  ++all.calls;
+  if (!all.is_late && bytes.find(all.after) != std::string_view::npos) all.is_late = true;
+  if (!all.is_late || ++all.late != all.at || ::getpid() != all.process) return;
+  if (!all.once.empty() && ::open(all.once.c_str(), O_CREAT | O_EXCL | O_CLOEXEC, 0600) < 0) return;
+  (void)::kill(::getpid(), SIGKILL);
+}
+
+std::string_view text(const void* bytes, size_t size) {
+  return {static_cast<const char*>(bytes), size};
+}
 
 template <class Function>
 Function next(Function, const char* name) {
@@ -64,20 +86,25 @@ Function next(Function, const char* name) {
 
 extern "C" {
 
-ssize_t write(int file, const void* bytes, size_t count) {
+ssize_t write(int file, const void* bytes, size_t size) {
   static const auto call = next(&write, "write");
-  pass();
-  return call(file, bytes, count);
+  pass(text(bytes, size));
+  return call(file, bytes, size);
 }
-ssize_t writev(int file, const iovec* parts, int count) {
+size_t fwrite(const void* bytes, size_t size, size_t number, std::FILE* file) {
+  static const auto call = next(&fwrite, "fwrite");
+  if (file == stdout || file == stderr) pass(text(bytes, size * number));
+  return call(bytes, size, number, file);
+}
+ssize_t writev(int file, const iovec* parts, int number) {
   static const auto call = next(&writev, "writev");
   pass();
-  return call(file, parts, count);
+  return call(file, parts, number);
 }
-ssize_t send(int socket, const void* bytes, size_t count, int flags) {
+ssize_t send(int socket, const void* bytes, size_t size, int flags) {
   static const auto call = next(&send, "send");
   pass();
-  return call(socket, bytes, count, flags);
+  return call(socket, bytes, size, flags);
 }
 ssize_t sendmsg(int socket, const msghdr* message, int flags) {
   static const auto call = next(&sendmsg, "sendmsg");

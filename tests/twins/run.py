@@ -63,8 +63,8 @@ def faults_of(twins):
 class Copy:
     """The tree and its build, apart from the one that is worked on. Kept: the next run compiles what has changed."""
 
-    def __init__(self, folder, jobs):
-        self.tree, self.build, self.jobs = folder / "tree", folder / "build", jobs
+    def __init__(self, folder, jobs, options=OPTIONS):
+        self.tree, self.build, self.jobs, self.options = folder / "tree", folder / "build", jobs, options
 
     def refresh(self):
         listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
@@ -82,7 +82,7 @@ class Copy:
     def configure(self):
         chosen = "CMAKE_CXX_COMPILER_LAUNCHER" in os.environ or not shutil.which("ccache")
         launcher = [] if chosen else ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"]
-        run_or_stop(["cmake", "-S", self.tree, "-B", self.build, *OPTIONS, *launcher])
+        run_or_stop(["cmake", "-S", self.tree, "-B", self.build, *self.options, *launcher])
 
     def compile(self, programs):
         """Why it does not compile; "" where it does."""
