@@ -128,6 +128,7 @@ void ElasticLauncher::learn_of_end(Life& life, std::optional<int> exit_code) {
 /// As the policy of `troupe run`: 138 is a loss, too.
 void ElasticLauncher::ended(Life& life, std::optional<int> exit_code) {
   const bool is_lost = !exit_code || *exit_code == kExitPeerLost;
+  life.is_gone = true;
   if (exit_code == 0 || life.has_saved) is_done_ = true;
   if (exit_code != 0 && !rendezvous_->has_started() && !std::exchange(has_failed_to_start_, true)) {
     for (const Life& other : lives_)
@@ -229,20 +230,20 @@ void ElasticLauncher::carry_out(const RoundVerdict& order) {
   World::the().note(text("verdict: ", order.cause));
   if (verdict_) complain("a second verdict: " + order.cause);
   verdict_ = order;
-  const auto holders = std::count_if(lives_.begin(), lives_.end(), [](const Life& life) {
-    return life.process != nullptr && !life.process->ended() && life.holds;
-  });
+  // That are left, as far as anybody can know.
+  const auto holds = [](const Life& life) {
+    return life.holds && !life.is_gone && !life.is_expelled && !life.is_leaving;
+  };
+  const auto holders = std::count_if(lives_.begin(), lives_.end(), holds);
   bool is_right = false;
   switch (order.kind) {
     case RoundVerdict::Kind::state_lost:
       is_right = holders == 0;
       break;
     case RoundVerdict::Kind::no_chief:
-      is_right =
-          holders > 0 && std::none_of(lives_.begin(), lives_.end(), [this](const Life& life) {
-            return life.process != nullptr && !life.process->ended() && life.holds &&
-                   !life.is_leaving && plan_.sees[static_cast<std::size_t>(life.who.index)];
-          });
+      is_right = holders > 0 && std::none_of(lives_.begin(), lives_.end(), [&](const Life& life) {
+                   return holds(life) && plan_.sees[static_cast<std::size_t>(life.who.index)];
+                 });
       break;
     case RoundVerdict::Kind::too_few:
       is_right = holders < plan_.terms.min_workers;

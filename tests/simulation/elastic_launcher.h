@@ -32,6 +32,7 @@ struct Life {
   bool is_expelled = false;
   bool is_dismissed = false;  // because it was needed no longer
   bool is_leaving = false;    // all rounds, as it says
+  bool is_gone = false;       // as the launcher knows: later than it ends
 
   // What came of it.
   bool holds = false;  // the state

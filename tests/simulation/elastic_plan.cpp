@@ -142,7 +142,7 @@ void draw_sight(ElasticPlan& plan) {
 std::string in_words(const Strike& strike) {
   constexpr const char* kPlaces[] = {"start",     "leaving", "left",    "issued",
                                      "admitting", "before",  "between", "concluded",
-                                     "voted",     "sharing", "closing"};
+                                     "telling",   "voted",   "sharing", "closing"};
   const std::string when =
       strike.is_timed
           ? text("at ", static_cast<double>(strike.delay) / kSecond, " s")

@@ -59,11 +59,12 @@ class Training {
   void run() {
     pass(Place::start);
     group_.join({{"weight float32 [3]"}, {}});
-    if (joins_)
+    if (joins_) {
       group_.enter([this] { share(); });
-    else
+    } else {
       group_.start();
-    life_.holds = true;
+      life_.holds = true;
+    }
     while (life_.step < plan_.steps) {
       take_step();
       follow();
@@ -242,6 +243,7 @@ class Training {
     life_.step = static_cast<int>(state[0]);
     state_ = state[1];
     if (state_ != state_after(life_.step)) complain("it is given a wrong state");
+    life_.holds = true;  // also where the others are lost before they know that
   }
 
   const ElasticPlan& plan_;
