@@ -15,4 +15,9 @@ void Outbox::lead() {
   for (; !kept_.empty(); kept_.pop_front()) kept_.front()(/*again=*/true);
 }
 
+void Outbox::acknowledge() {
+  kept_.clear();
+  takes_over_ = false;
+}
+
 }  // namespace troupe

@@ -36,10 +36,7 @@ class Outbox {
   /// added is told again, too: the lost leader may have been ahead.
   void lead();
   /// The leader had told all that was added so far, as a boundary has shown.
-  void acknowledge() {
-    kept_.clear();
-    takes_over_ = false;
-  }
+  void acknowledge();
 
  private:
   Role role_;

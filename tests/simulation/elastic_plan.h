@@ -22,7 +22,7 @@ enum class Place {
   before,     // a step
   between,    // the step's two sums
   concluded,  // the second one is complete, and not committed
-  telling,    // before and after the leader tells what the step came to
+  telling,    // the leader has told a record of the step
   voted,      // after the step
   sharing,    // it admits, or is admitted: the state has been passed on
   closing

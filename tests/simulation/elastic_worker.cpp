@@ -68,14 +68,11 @@ class Training {
     while (life_.step < plan_.steps) {
       take_step();
       follow();
-      outbox_.add([this, step = life_.step](bool again) {
-        pass(Place::telling);
-        witness_.on_told(step, again);
-        pass(Place::telling);
-      });
+      report();
       Votes votes = vote();
       for (; votes.told == 0; votes = vote()) follow();
       outbox_.acknowledge();
+      acknowledged_ = life_.step * kRecordsOfStep;
       if (votes.end > 0) end_all(votes);
       if (life_.step == plan_.steps) break;
       if (has_quit_) leave();
@@ -99,6 +96,18 @@ class Training {
 
   void follow() {
     if (group_.cluster().rank == 0 && !outbox_.leads()) outbox_.lead();
+  }
+
+  void report() {
+    for (int left = kRecordsOfStep - 1; left >= 0; --left)
+      outbox_.add([this, record = life_.step * kRecordsOfStep - left](bool again) {
+        World::the().begin_call();  // writes it, or is killed before
+        const std::string what = record <= acknowledged_
+                                     ? text("tells record ", record, ", which it knows to be told")
+                                     : witness_.on_told(record, again);
+        if (!what.empty()) complain(what);
+        pass(Place::telling);
+      });
   }
 
   [[nodiscard]] Votes wishes() {
@@ -252,6 +261,7 @@ class Training {
   const bool joins_;
   bool has_quit_ = false;  // by its last vote
   Outbox outbox_;
+  int acknowledged_ = 0;  // the last record that a leader had told, as this worker knows
   std::uint64_t state_ = 0;
   std::shared_ptr<std::byte> buffer_;
   ElasticGroup group_;
