@@ -11,6 +11,7 @@ namespace {
 constexpr std::uint64_t kAnotherStream = 0xE1A571C;
 constexpr std::uint64_t kFarewells = 0xFA2E3E11;
 constexpr std::uint64_t kSight = 0x5161447;
+constexpr std::uint64_t kTelling = 0x7E111;
 
 void draw_options(ElasticPlan& plan, bool is_apart, Random& random) {
   GroupOptions& options = plan.options;
@@ -139,6 +140,17 @@ void draw_sight(ElasticPlan& plan) {
     plan.sees.push_back(all_see || index == 0 || random.one_in(3));
 }
 
+/// Likewise. The first leader is killed when it has told what others may have to do again.
+void draw_telling(ElasticPlan& plan) {
+  Random random(plan.seed ^ kTelling);
+  if (!random.one_in(4)) return;
+  Strike strike;
+  strike.place = Place::telling;
+  strike.step = static_cast<int>(random.below(static_cast<std::uint64_t>(plan.steps)));
+  strike.calls = 1 + random.below(random.any_of<std::uint64_t>({1, 3, 30}));
+  plan.strikes.push_back(strike);
+}
+
 std::string in_words(const Strike& strike) {
   constexpr const char* kPlaces[] = {"start",     "leaving", "left",    "issued",
                                      "admitting", "before",  "between", "concluded",
@@ -197,10 +209,11 @@ ElasticPlan draw_elastic_plan(std::uint64_t seed) {
   draw_sight(plan);
   if (plan.workers > 2 && random.one_in(2)) {
     draw_chain(plan, random);
-    return plan;
+  } else {
+    for (auto left = random.any_of({0, 1, 1, 2, 2, 3, 4}); left > 0; --left)
+      plan.strikes.push_back(draw_strike(plan, is_apart, random));
   }
-  for (auto left = random.any_of({0, 1, 1, 2, 2, 3, 4}); left > 0; --left)
-    plan.strikes.push_back(draw_strike(plan, is_apart, random));
+  draw_telling(plan);
   return plan;
 }
 
