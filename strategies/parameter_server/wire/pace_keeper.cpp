@@ -222,7 +222,11 @@ TargetClocks PaceKeeper::hold() {
 std::int64_t PaceKeeper::step() const {
   if (!launched()) return 0;
   if (!pace_.synchronous()) return launch_->step + ended_;
-  return launch_->step + clocks_.slowest().value_or(0);
+  // Not clocks_.slowest(): who enters counts as one behind there, and takes no round back.
+  std::optional<std::int64_t> rounds;
+  for (const int rank : clocks_.live_ranks())
+    rounds = std::min(rounds.value_or(clocks_.clock(rank)), clocks_.clock(rank));
+  return launch_->step + rounds.value_or(0);
 }
 
 std::vector<int> PaceKeeper::waits_for(int rank) const {
