@@ -144,6 +144,8 @@ bool Chief::on_report(int rank, const FrameHeader& header, Span<const std::byte>
   } else if (stage_ == Stage::gathering) {
     from.gave_up = failure->kind == FailureKind::rendezvous;
     lose(rank, "it reported: " + failure->cause);
+  } else if (stage_ == Stage::linking && from.ready && failure->kind == FailureKind::rendezvous) {
+    on_start_timeout();  // it was patient for as long, and does not know whom it waited for
   } else {
     fail(blame_the_late(*failure, header.sequence));
   }

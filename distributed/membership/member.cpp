@@ -169,6 +169,8 @@ void GroupMember::on_start_timeout() {
   if (stage_ != Stage::reaching && !std::exchange(awaits_verdict_, true)) {
     return start_watch_.extend(kChiefVerdict);
   }
+  // The chief knows whose links are not made.
+  if (stage_ == Stage::linking && links_.lacking().empty()) return report(overdue());
   // Else the chief takes this worker for one that is missing, or lost.
   lose_chief_by(overdue());
 }

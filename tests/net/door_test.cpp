@@ -17,6 +17,7 @@
 #include "tests/support/test_prelude.h"
 #include "troupe/core/error.h"
 #include "troupe/distributed/membership/control_messages.h"
+#include "troupe/distributed/membership/failure.h"
 #include "troupe/distributed/net/acceptor.h"
 #include "troupe/distributed/net/connection.h"
 #include "troupe/distributed/net/network_thread.h"
@@ -273,6 +274,31 @@ TEST_SUITE("net") {
     CHECK(
         log.has("worker/1 left before the group was complete (it sent a frame that the protocol "
                 "does not have)"));
+  }
+
+  TEST_CASE("door: who made its links and has no more patience does not know whose are missing") {
+    LoopbackListener listener;
+    const std::uint16_t port = listener.port();
+    const auto clusters = make_clusters(3, listener);
+    auto error = std::async(std::launch::async, [&] {
+      return try_ranks(1, [&](int) { WorkerGroup(clusters[0], test_options()).join({}); }).front();
+    });
+    RawClient patient(port);
+    say_hello(patient, clusters[2]);
+    RawClient client(port);
+    say_hello(client, clusters[1]);
+    while (next_frame(client) == FrameType::waiting) {
+    }
+    FrameHeader header;
+    header.rank = 1;
+    header.type = FrameType::ready;
+    client.send_frame(header, "");
+    header.type = FrameType::report;
+    client.send_frame(header, to_json(start_timeout(0, "the group did not form", {}, "", "")));
+    const std::string message = message_of(error.get());
+    CAPTURE(message);
+    CHECK(has(message, "worker/2 did not make all links"));
+    CHECK_FALSE(has(message, "worker/1"));
   }
 
   // Its answer travels far: what it has opened is not closed for those who say nothing.
