@@ -318,8 +318,17 @@ void LaunchGroup::kill_all() {
 void LaunchGroup::finish_if_all_ended() {
   if (phase_ == Phase::reported || processes_.trainers_running() > 0) return;
   if (phase_ < Phase::stopping && rounds_ && rounds_->goes_on(policy_.training_is_done())) return;
-  judge_lost_chief();
-  if (processes_.running(LaunchRole::evaluator) > 0) return;
+  const bool evaluates = processes_.running(LaunchRole::evaluator) > 0;
+  // Of an elastic group whose other workers have ended well.
+  const bool ended_well = phase_ == Phase::running && !outcome_.has_culprit() &&
+                          rounds_ != nullptr && policy_.training_is_done();
+  if (const EndedProcess* chief = ended_well ? rounds_->lost_chief() : nullptr) {
+    outcome_.verdict = {chief->end.code,
+                        text(end_text(*chief), ", and what follows the training is not done")};
+    // It waits for what the chief can no longer do.
+    if (evaluates) begin_stop(SIGTERM, options_.grace);
+  }
+  if (evaluates) return;
   if (phase_ != Phase::draining) {
     phase_ = Phase::draining;
     processes_.sweep_strays();
@@ -330,17 +339,6 @@ void LaunchGroup::finish_if_all_ended() {
   drain_timer_.cancel();
   for (const std::string& sentence : outcome_.report(processes_.all())) console_.say(sentence);
   events_.on_end();
-}
-
-/// Of an elastic group whose other workers have ended well. An evaluator waits for what the chief
-/// can no longer do.
-void LaunchGroup::judge_lost_chief() {
-  if (phase_ != Phase::running || outcome_.has_culprit() || !policy_.training_is_done()) return;
-  const EndedProcess* const chief = rounds_ ? rounds_->lost_chief() : nullptr;
-  if (chief == nullptr) return;
-  outcome_.verdict = {chief->end.code,
-                      text(end_text(*chief), ", and what follows the training is not done")};
-  if (processes_.running(LaunchRole::evaluator) > 0) begin_stop(SIGTERM, options_.grace);
 }
 
 /// A stream that stays open after the sweep is held by a process that is not ours. A reader that is

@@ -84,7 +84,6 @@ class LaunchGroup {
   void begin_stop(int signal_number, std::chrono::milliseconds limit);
   void kill_all();
   void finish_if_all_ended();
-  void judge_lost_chief();
   void limit_draining();
   void close_streams();
 

@@ -5,9 +5,10 @@
 //   KILL_TASK=worker:0     which process: a worker by its rank, ps:0, evaluator:0, or launcher
 //   KILL_AT=120            at the 120th; unset or 0: never
 //   KILL_AFTER=TEXT        counted from the first write on that has this text; unset: all
+//   KILL_OF=TEXT           counted are the writes that have this text; unset: as KILL_AFTER says
 //   KILL_ONCE=FILE         only if the file is not there yet; it is made then
-//   KILL_COUNT=FILE        FILE.worker:0, for each process: how many there were when it ended, and
-//                          how many from the first on that has the text
+//   KILL_COUNT=FILE        FILE.worker:0, for each process: how many there were when it ended, how
+//                          many after the one text, and of the other
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -39,12 +40,14 @@ std::string task() {
 
 struct Count {
   const std::string after = variable("KILL_AFTER");
+  const std::string of = variable("KILL_OF");
   const std::string once = variable("KILL_ONCE");
   const long at = variable("KILL_TASK") == task() ? std::atol(variable("KILL_AT").c_str()) : 0;
   const pid_t process = ::getpid();  // what it forks is another
   std::atomic<bool> is_late{after.empty()};
   std::atomic<long> calls{0};
   std::atomic<long> late{0};
+  std::atomic<long> with_text{0};
 };
 
 /// Other libraries write before this one's objects are made, and after they are gone.
@@ -58,7 +61,9 @@ struct AtEnd {
     const std::string file = variable("KILL_COUNT");
     if (file.empty() || ::getpid() != count().process) return;
     if (std::FILE* out = std::fopen((file + "." + task()).c_str(), "w")) {
-      (void)std::fprintf(out, "%ld %ld\n", count().calls.load(), count().late.load());
+      const Count& all = count();
+      (void)std::fprintf(out, "%ld %ld %ld\n", all.calls.load(), all.late.load(),
+                         all.with_text.load());
       (void)std::fclose(out);
     }
   }
@@ -67,8 +72,14 @@ struct AtEnd {
 void pass(std::string_view bytes = {}) {
   Count& all = count();
   ++all.calls;
-  if (!all.is_late && bytes.find(all.after) != std::string_view::npos) all.is_late = true;
-  if (!all.is_late || ++all.late != all.at || ::getpid() != all.process) return;
+  const auto has = [bytes](const std::string& text) {
+    return bytes.find(text) != std::string_view::npos;
+  };
+  if (has(all.after)) all.is_late = true;
+  const long late = all.is_late ? ++all.late : 0;
+  const long with_text = has(all.of) ? ++all.with_text : 0;
+  const long now = all.of.empty() ? late : with_text;
+  if (all.at == 0 || now != all.at || ::getpid() != all.process) return;
   if (!all.once.empty() && ::open(all.once.c_str(), O_CREAT | O_EXCL | O_CLOEXEC, 0600) < 0) return;
   (void)::kill(::getpid(), SIGKILL);
 }

@@ -4,8 +4,8 @@
     tests/attack/kills.py BUILD [--kinds own evaluated ...] [--who chief launcher ...] [--moments 20] [--seed S] [--jobs J]
     tests/attack/kills.py --planted [NAME ...] [--moments 5]      build/planted: a copy of the tree, and its build; minutes
 
-A moment is the N-th write, rename, fsync or send of the process (tests/attack/kill_at.cpp is preloaded); those of `after` are
-the chief's from the line on that training has ended. An elastic group ends by itself, whichever worker is killed. After a
+A moment is the N-th write, rename, fsync or send of the process (tests/attack/kill_at.cpp is preloaded). Those of `telling` are
+the chief's writes of a line with a step, those of `after` the chief's from the line on that training has ended. An elastic group ends by itself, whichever worker is killed. After a
 kill of the launcher, or where servers cannot go on, the same command runs again until it ends with 0, and of
 what all starts report the last of each key counts. Compared are the exit code, the weights and the optimiser's state, log lines
 without times, the metrics file, summaries.jsonl and histograms.jsonl, event files, run.jsonl, evaluations, exports, checkpoints
@@ -16,13 +16,14 @@ With --planted each bug of tests/attack/planted.toml is put into a copy of the t
 """
 import argparse, collections, concurrent.futures, json, os, pathlib, random, re, shutil, signal, subprocess, sys, tempfile, time
 
-WHO = {"chief": "worker:0", "after": "worker:0", "worker": "worker:1", "launcher": "launcher", "server": "ps:0"}
+WHO = {"chief": "worker:0", "telling": "worker:0", "after": "worker:0", "worker": "worker:1", "launcher": "launcher", "server": "ps:0"}
 HERE = pathlib.Path(__file__).resolve().parent
 ALLOWED = [line.split("\t") for line in (HERE / "allowed.txt").read_text().splitlines() if line and line[0] != "#"]
 TIMES = ("time", "seconds", "examples_per_sec", "global_step/sec", "examples/sec", "waiting")
 STARTS = 4  # of a command that is to end with 0
 SECONDS = 200  # each of them
-TRAINING_ENDS = "training ends at step"
+AIMS = {"telling": "KILL_OF", "after": "KILL_AFTER"}  # in place of all calls
+TEXTS = {"KILL_OF": "step", "KILL_AFTER": "training ends at step"}
 
 MNIST = ["examples/mnist", "--virtual-replicas", "4", "--train-examples", "320", "--batch-size", "16", "--threads", "1",
          "--epochs", "3", "--save-every", "7", "--save-summary-steps", "10", "--log-every", "10", "--json-summary"]
@@ -229,22 +230,22 @@ class Undisturbed:
 
     def __init__(self, build, kind, folder):
         self.kind, self.calls, model_dir = kind, {}, folder / kind
-        done = Run(build, kind, model_dir, KILL_COUNT=f"{model_dir}.count", KILL_AFTER=TRAINING_ENDS)
+        done = Run(build, kind, model_dir, KILL_COUNT=f"{model_dir}.count", **TEXTS)
         if done.codes != [0]:
             sys.exit(f"the undisturbed run of {kind}: exit code {done.codes[0]}\n{done.stderr[-3000:]}")
         self.told = report_of(done, model_dir)
         for who, task in WHO.items():
             count = pathlib.Path(f"{model_dir}.count.{task}")
             if count.exists():
-                self.calls[who] = int(count.read_text().split()[1 if who == "after" else 0])
+                self.calls[who] = int(count.read_text().split()[["", "KILL_AFTER", "KILL_OF"].index(AIMS.get(who, ""))])
 
 
 def disturb(build, whole, who, at, place):
     """Kills `who` at its call `at`: what differs from the undisturbed run, the exit codes, and whether it came as far."""
     kind, once = whole.kind, pathlib.Path(f"{place}.once")
     again = who in ("launcher", "server") or kind == "servers"
-    late = {"KILL_AFTER": TRAINING_ENDS} if who == "after" else {}
-    done = Run(build, kind, place, again, KILL_TASK=WHO[who], KILL_AT=str(at), KILL_ONCE=str(once), **late)
+    aim = {AIMS[who]: TEXTS[AIMS[who]]} if who in AIMS else {}
+    done = Run(build, kind, place, again, KILL_TASK=WHO[who], KILL_AT=str(at), KILL_ONCE=str(once), **aim)
     found = differences(kind, who, whole.told, report_of(done, place))
     if found:
         pathlib.Path(f"{place}.log").write_text(done.stderr + done.stdout)
