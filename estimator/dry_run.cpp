@@ -93,8 +93,9 @@ void DryRun::run(const Callbacks& callbacks) {
   const auto totals = total(parameter_rows(*state_.replicas.front()));
   say("create_model: ", totals.trained, " values to train, ", totals.frozen, " frozen, ",
       totals.buffers, " in buffers; ", strategy_->world_size(),
-      strategy_->world_size() == 1 ? " worker, " : " workers, ", strategy_->replicas_in_sync(),
-      strategy_->replicas_in_sync() == 1 ? " replica in sync" : " replicas in sync");
+      strategy_->world_size() == 1 ? " worker, " : " workers, ",
+      strategy_->view().replicas_in_sync(),
+      strategy_->view().replicas_in_sync() == 1 ? " replica in sync" : " replicas in sync");
   check("create_datasets", [&] { make_data(); });
   check("the options of training",
         [&] { detail::check_training(*strategy_, state_, data_, train_options(), callbacks); });

@@ -1,4 +1,4 @@
 // What a training sees of an elastic group: Strategy::elastic().
 #pragma once
 
-#include "troupe/distributed/elastic/elastic_group.h"
+#include "troupe/distributed/elastic/elasticity.h"

@@ -42,6 +42,8 @@ struct GroupView {
   [[nodiscard]] int local_replicas() const { return static_cast<int>(devices.size()); }
   /// Of all workers; each has as many.
   [[nodiscard]] int replicas() const { return world_size() * local_replicas(); }
+  /// Whose examples make one update together.
+  [[nodiscard]] int replicas_in_sync() const { return in_lockstep ? replicas() : local_replicas(); }
   /// This worker's first one, among all.
   [[nodiscard]] int first_replica() const { return rank * local_replicas(); }
 };

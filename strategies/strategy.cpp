@@ -98,7 +98,7 @@ DistributedSplits Strategy::distribute(const Splits& splits, const BatchPlan& pl
     }
     // Where replicas make updates apart, a step of the plan is one batch for each worker, which
     // takes it in its own time. Who coordinates alone evaluates alone.
-    const int batches = world_size() * local_replicas() / replicas_in_sync();
+    const int batches = world_size() * local_replicas() / view_.replicas_in_sync();
     const int voices = pace().voices();
     DistributedSplits data = {
         share(splits.train, batches, world_size(), splits.sampler, plan.drop_last),

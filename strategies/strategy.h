@@ -32,7 +32,7 @@
 
 namespace troupe {
 
-class ElasticGroup;
+class Elasticity;
 class Pace;
 struct DataDifference;
 
@@ -67,10 +67,6 @@ class Strategy {
   [[nodiscard]] int rank() const { return view_.rank; }
   [[nodiscard]] int world_size() const { return view_.world_size(); }
   [[nodiscard]] int local_replicas() const { return view_.local_replicas(); }
-  /// Replicas whose examples make one update together.
-  [[nodiscard]] int replicas_in_sync() const {
-    return view_.in_lockstep ? view_.replicas() : view_.local_replicas();
-  }
   /// 0: there are none. With them all workers hold the same after every step, and run() returns one
   /// result, that of the whole step.
   [[nodiscard]] int virtual_replicas() const {
@@ -152,7 +148,7 @@ class Strategy {
   virtual void abort(const std::string& /*reason*/, int /*exit_code*/) noexcept {}
 
   /// The way of this worker's group from one round to the next; null: a loss ends the group.
-  [[nodiscard]] virtual ElasticGroup* elastic() { return nullptr; }
+  [[nodiscard]] virtual Elasticity* elastic() { return nullptr; }
 
   /// Leaves the group, collectively; only destruction may follow.  Blocks: at most close_timeout.
   virtual void close() {}

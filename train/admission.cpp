@@ -6,13 +6,13 @@
 namespace troupe::detail {
 namespace {
 
-constexpr char kRun[] = "run";  // what a run knows beside what a checkpoint holds
+constexpr char kBeganAt[] = "began_at";  // beside what a checkpoint holds
 
 }  // namespace
 
 void Admission::enter(const DataIdentity& data) {
   data_ = data;
-  ElasticGroup* const group = strategy_.elastic();
+  Elasticity* const group = strategy_.elastic();
   has_joined_ = group != nullptr && group->is_joining();
   if (!has_joined_) return;
   group->enter([this] { take(); });
@@ -24,13 +24,10 @@ std::int64_t Admission::began_at() {
   return *began_at_;
 }
 
-void Admission::admit(std::optional<std::int64_t> saved) {
-  strategy_.elastic()->admit([this, saved] {
+void Admission::admit() {
+  strategy_.elastic()->admit([this] {
     RunSnapshot snapshot = capture(strategy_, state_, data_);
-    if (strategy_.is_chief()) {
-      snapshot.facts[kRun] = {{"began_at", began_at()}};
-      if (saved) snapshot.facts[kRun]["saved_step"] = *saved;
-    }
+    if (strategy_.is_chief()) snapshot.facts[kBeganAt] = began_at();
     (void)copy_to_all(strategy_, snapshot);
   });
 }
@@ -40,10 +37,7 @@ void Admission::take() {
   // All of it first: until then a loss leaves the state as it is.
   const RunSnapshot snapshot = copy_to_all(strategy_, {});
   restore(strategy_, state_, data_, snapshot, Holder::every_worker);
-  const nlohmann::json& told = snapshot.facts.at(kRun);
-  began_at_ = told.at("began_at").get<std::int64_t>();
-  saved_step_.reset();
-  if (told.contains("saved_step")) saved_step_ = told.at("saved_step").get<std::int64_t>();
+  began_at_ = snapshot.facts.at(kBeganAt).get<std::int64_t>();
 }
 
 }  // namespace troupe::detail

@@ -18,19 +18,17 @@ class Admission {
   Admission(Strategy& strategy, TrainState& state) : strategy_(strategy), state_(state) {}
 
   /// Where a run begins: a worker that joins one under way waits here, and has its state then.
-  /// Throws: as restore(); what ElasticGroup::enter throws.
+  /// Throws: as restore(); what Elasticity::enter throws.
   void enter(const DataIdentity& data);
   /// Whether this worker has joined a run under way: the others have begun long ago.
   [[nodiscard]] bool has_joined() const { return has_joined_; }
-  /// Of the newest checkpoint, as those said who let this worker in.
-  [[nodiscard]] std::optional<std::int64_t> saved_step() const { return saved_step_; }
   /// The step after which the run has begun, which options.steps count from: the present one, when
   /// this is first called, but where this worker has joined.
   [[nodiscard]] std::int64_t began_at();
 
-  /// Lets in who waits, at the edge of a step. `saved`: the newest checkpoint's step.
+  /// Lets in who waits, at the edge of a step.
   /// Collective: what all have agreed on.  Throws: as capture().
-  void admit(std::optional<std::int64_t> saved);
+  void admit();
 
  private:
   void take();
@@ -39,7 +37,6 @@ class Admission {
   TrainState& state_;
   DataIdentity data_;
   std::optional<std::int64_t> began_at_;
-  std::optional<std::int64_t> saved_step_;
   bool has_joined_ = false;
 };
 

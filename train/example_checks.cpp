@@ -199,7 +199,8 @@ std::optional<Report> check_examples(Strategy& strategy, const Hooks& hooks, Tra
   const std::string loss = first_other(whole.losses, again.losses, halves.losses);
   if (loss.empty() || !compares) return whole;
   const std::string cause = told("loss", loss);
-  if (strategy.replicas_in_sync() > 1 || strategy.virtual_replicas() > 0 || step.accumulate > 1) {
+  if (strategy.view().replicas_in_sync() > 1 || strategy.virtual_replicas() > 0 ||
+      step.accumulate > 1) {
     throw ConfigError(
         cause + ", and a batch is divided here.",
         "compare shapes that LibTorch broadcasts ([B, 1] beside [B]); gather the rows "

@@ -12,16 +12,28 @@ namespace troupe::detail {
 
 StepFlags Leadership::agree(const Ask& ask) {
   for (;;) {
-    StepFlags mine = ask();
-    mine.leads = is_known_;
-    const StepFlags all = sum(mine);
+    const StepFlags all = vote(ask());
     if (all.leads > 0 || !outbox_.may_lead()) {
       // Why training ends is not said yet: the leader that knows may be lost.
       if (all.stop == 0) outbox_.acknowledge();
       return all;
     }
-    hand_over();
+    do {
+      follow();
+      is_known_ = outbox_.leads();
+    } while (vote({}).leads == 0);
   }
+}
+
+/// Of the leader all learn what was saved.
+StepFlags Leadership::vote(StepFlags mine) {
+  mine.leads = is_known_ && strategy_.is_chief();
+  if (mine.leads > 0 && checkpoints_ != nullptr)
+    mine.saved = 1 + checkpoints_->saved_step().value_or(-1);
+  const StepFlags all = sum(mine);
+  if (all.leads > 0 && checkpoints_ != nullptr)
+    checkpoints_->know(all.saved > 0 ? std::optional(all.saved - 1) : std::nullopt);
+  return all;
 }
 
 StepFlags Leadership::save(Checkpointer::Save which, const Ask& ask) {
@@ -42,21 +54,6 @@ void Leadership::follow() {
   events_.leads();
   outbox_.lead();
   if (checkpoints_ != nullptr) checkpoints_->lead(/*tells=*/!is_stopping_);
-}
-
-/// All learn from the next leader what was saved.
-void Leadership::hand_over() {
-  StepFlags all;
-  do {
-    follow();
-    StepFlags mine;
-    mine.leads = is_known_ = outbox_.leads();
-    if (is_known_ && checkpoints_ != nullptr)
-      mine.saved = 1 + checkpoints_->saved_step().value_or(-1);
-    all = sum(mine);
-  } while (all.leads == 0);
-  if (checkpoints_ == nullptr) return;
-  checkpoints_->know(all.saved > 0 ? std::optional(all.saved - 1) : std::nullopt);
 }
 
 StepFlags Leadership::sum(const StepFlags& mine) {

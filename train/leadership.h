@@ -52,8 +52,8 @@ class Leadership {
   }
 
  private:
+  [[nodiscard]] StepFlags vote(StepFlags mine);
   [[nodiscard]] StepFlags sum(const StepFlags& mine);
-  void hand_over();
 
   Strategy& strategy_;
   Outbox& outbox_;

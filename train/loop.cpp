@@ -35,8 +35,8 @@ void summarize(Strategy& strategy, const TrainState& state, const History& histo
   const std::string hash = common_parameter_hash(strategy, state);
   log(strategy.is_chief() ? LogLevel::info : LogLevel::debug,
       alone ? text("parameter_hash ", hash, ", of the parameter servers at step ", state.step)
-            : text("parameter_hash ", hash, ", equal on ", strategy.replicas_in_sync(),
-                   strategy.replicas_in_sync() == 1 ? " replica" : " replicas"));
+            : text("parameter_hash ", hash, ", equal on ", strategy.view().replicas_in_sync(),
+                   strategy.view().replicas_in_sync() == 1 ? " replica" : " replicas"));
   if (!strategy.is_chief()) return;
   const double rate =
       history.seconds > 0 ? static_cast<double>(history.examples) / history.seconds : 0;
@@ -45,7 +45,7 @@ void summarize(Strategy& strategy, const TrainState& state, const History& histo
   nlohmann::ordered_json json;
   json["strategy"] = strategy.name();
   json["world_size"] = strategy.world_size();
-  json["replicas"] = strategy.replicas_in_sync();
+  json["replicas"] = strategy.view().replicas_in_sync();
   json["global_batch_size"] = options.batch_size;
   json["global_step"] = state.step;
   json["epochs"] = history.epochs;

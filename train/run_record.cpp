@@ -78,7 +78,7 @@ void RunRecord::start(const Strategy& strategy, const TrainState& state, std::in
   if (outbox_.leads()) PosixFileSystem(options_.model_dir).create_root();
   ordered_json fields = {{"step", state.step},   {"program", origin_.program},
                          {"mode", origin_.mode}, {"strategy", strategy.name()},
-                         {"tasks", tasks_},      {"replicas", strategy.replicas_in_sync()},
+                         {"tasks", tasks_},      {"replicas", strategy.view().replicas_in_sync()},
                          {"unit", unit},         {"generation", options_.generation}};
   if (last_step != std::numeric_limits<std::int64_t>::max()) fields["total_steps"] = last_step;
   const Machine machine = inspect_machine();

@@ -63,7 +63,6 @@ void StepBoundary::open(const DataIdentity& identity, const Clock& clock,
                        std::move(on_saved),
                        joined ? Checkpointer::Begin::under_way : Checkpointer::Begin::resume);
   leadership_.use(&*checkpoints_);
-  if (joined) checkpoints_->know(admission_.saved_step());
   const bool in_lockstep = strategy_.pace().voices() == strategy_.world_size();
   if (!callbacks.evaluate_together || !in_lockstep || strategy_.elastic() != nullptr ||
       strategy_.world_size() == 1) {
@@ -134,7 +133,7 @@ StepFlags StepBoundary::flags(const Place& at) {
   mine.at_end = at.after_step && state_.position.at_end;
   const int signal = checkpoints_ ? checkpoints_->stop_signal() : 0;
   bool is_of_all = signal != 0;
-  if (ElasticGroup* const group = strategy_.elastic()) {
+  if (Elasticity* const group = strategy_.elastic()) {
     // There a signal to one worker is its own affair, and the rendezvous knows who got it.
     const auto departure = group->departure(signal != 0);
     mine.depart = departure && departure->is_alone;
@@ -155,7 +154,7 @@ void StepBoundary::close(const Place& at) {
   carry_out(at, decision);
   if (over_ || !decision.admits) return;
   if (mine.depart > 0) depart();
-  admission_.admit(checkpoints_ ? checkpoints_->saved_step() : std::nullopt);
+  admission_.admit();
 }
 
 void StepBoundary::carry_out(const Place& at, const StepDecision& decision) {

@@ -59,11 +59,14 @@ class OnlyRun {
   }
   OnlyRun(const OnlyRun&) = delete;
   OnlyRun& operator=(const OnlyRun&) = delete;
+  /// An exception that was thrown since is on its way.
+  [[nodiscard]] bool is_thrown() const { return std::uncaught_exceptions() > exceptions_; }
 
  private:
   static thread_local bool g_alive;
   static std::atomic<bool> g_has_chief;
   const bool is_chief_;
+  const int exceptions_ = std::uncaught_exceptions();
 };
 thread_local bool OnlyRun::g_alive = false;
 std::atomic<bool> OnlyRun::g_has_chief = false;
@@ -183,7 +186,6 @@ class TrainingRun::Impl final : public detail::TrainingEpochs {
 
   Strategy& strategy_;
   std::optional<OnlyRun> only_{std::in_place, strategy_.is_chief()};
-  const int exceptions_ = std::uncaught_exceptions();
   const Hooks& hooks_;
   TrainState& state_;
   const DistributedSplits data_;
@@ -281,7 +283,7 @@ void TrainingRun::Impl::close_step() {
 
 TrainingRun::Impl::~Impl() {
   if (life_ != Life::running) return;
-  const bool thrown = std::uncaught_exceptions() > exceptions_;
+  const bool thrown = only_->is_thrown();
   const std::string who = text("rank ", strategy_.rank(), " left its training loop ");
   const std::string what =
       thrown ? who + "by an exception; its own output says which."

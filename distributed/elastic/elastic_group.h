@@ -29,19 +29,12 @@
 #include "troupe/core/options/cluster.h"
 #include "troupe/core/span.h"
 #include "troupe/core/unique_fd.h"
+#include "troupe/distributed/elastic/elasticity.h"
 #include "troupe/distributed/elastic/round_messages.h"
 #include "troupe/distributed/elastic/rounds.h"
 #include "troupe/distributed/worker_group.h"
 
 namespace troupe {
-
-/// From one round to the next.
-struct GroupChange {
-  std::vector<std::string> left;  // tasks
-  std::vector<std::string> came;
-  std::string cause;   // why the former round ended
-  double seconds = 0;  // that this worker stood still
-};
 
 /// A loss was healed, and the transaction under way is to be done again by the workers of the
 /// present round. Not an error: whoever began the transaction catches it.
@@ -78,7 +71,7 @@ struct ElasticEvents {
   std::function<bool()> leads = nullptr;  // see lead_if()
 };
 
-class ElasticGroup {
+class ElasticGroup final : public Elasticity {
  public:
   using Events = ElasticEvents;
 
@@ -86,7 +79,7 @@ class ElasticGroup {
   /// Throws and blocks: as WorkerGroup's constructor.
   ElasticGroup(Cluster cluster, const GroupOptions& options, std::unique_ptr<Rounds> rounds,
                Events events = {});
-  ~ElasticGroup();
+  ~ElasticGroup() override;
   ElasticGroup(const ElasticGroup&) = delete;
   ElasticGroup& operator=(const ElasticGroup&) = delete;
 
@@ -94,36 +87,26 @@ class ElasticGroup {
   /// Of the present round.
   [[nodiscard]] const Cluster& cluster() const { return cluster_; }
   [[nodiscard]] bool is_elastic() const { return rounds_ != nullptr; }
-  /// Whether this worker came to a run under way and does not hold its state yet. It is alone until
-  /// it is admitted.
-  [[nodiscard]] bool is_joining() const { return joins_; }
-  /// Whether others wait to be admitted.  Blocks: no.
-  [[nodiscard]] bool joiners_wait() const {
+  [[nodiscard]] bool is_joining() const override { return joins_; }
+  [[nodiscard]] bool joiners_wait() const override {
     return trainings_.begun == 1 && rounds_->joiners_wait();
   }
-  /// How this worker is to end, as Rounds::departure(). `is_told`: a signal wants it to, so it
-  /// asks. Blocks: no.
-  [[nodiscard]] std::optional<Departure> departure(bool is_told) {
+  [[nodiscard]] std::optional<Departure> departure(bool is_told) override {
     if (is_told) rounds_->ask_to_leave();
     return rounds_->departure();
   }
-  /// Changes since the last call, in order.
-  [[nodiscard]] std::vector<GroupChange> take_changes() { return std::exchange(changes_, {}); }
-  /// Whether this worker can be the chief, asked between two rounds; without it any worker can.
-  void lead_if(std::function<bool()> leads) { events_.leads = std::move(leads); }
+  [[nodiscard]] std::vector<GroupChange> take_changes() override {
+    return std::exchange(changes_, {});
+  }
+  void lead_if(std::function<bool()> leads) override { events_.leads = std::move(leads); }
 
   // Between two rounds, where Rounds::next() throws, there is no group: only destruction, abort()
   // and close() may follow.
 
   /// Meets the first round.  As WorkerGroup::join.
   void join(const JoinTerms& terms);
-  /// A training begins. From the first on losses are healed: this worker holds the run's state. To
-  /// later ones nobody is admitted: who comes begins with the first.  Collective: at the same place
-  /// of all workers' sequence.
-  void start();
-  /// It has ended, and the present chief has all that follows to do: a loss of any other worker is
-  /// healed, and one of the chief is PeerLost.  Collective: as start().
-  void end() { trainings_.chief_of_last = cluster_.member(0).task; }
+  void start() override;
+  void end() override { trainings_.chief_of_last = cluster_.member(0).task; }
 
   /// Runs `collective`, which ends the transaction and leaves its outcome in `outcome`. After a
   /// loss the next round begins here, and the outcome is another worker's, if one has it.
@@ -145,15 +128,9 @@ class ElasticGroup {
   /// As WorkerGroup::close. What was to be done together is done: a loss is none any longer.
   void close();
 
-  /// Lets those in that wait, and goes on without those that leave(): the next round is formed.
-  /// `share` is what all do to give them the state; it changes nothing where it is held already.
-  /// Collective: yes; what all have agreed on.  Throws: what `share` throws, if that is no loss.
-  void admit(const std::function<void()>& share);
-  /// For one that leaves the others, where all have agreed on it and they call admit(). There is no
-  /// group after it.
-  void leave();
-  /// admit() for the one that waits.  Blocks: until it is admitted.
-  void enter(const std::function<void()>& share);
+  void admit(const std::function<void()>& share) override;
+  void leave() override;
+  void enter(const std::function<void()>& share) override;
 
  private:
   void begin_round(Readiness mine);

@@ -213,7 +213,7 @@ class MultiWorker final : public Strategy {
   void abort(const std::string& reason, int exit_code) noexcept override {
     group_.abort(reason, exit_code);
   }
-  [[nodiscard]] ElasticGroup* elastic() override { return group_.is_elastic() ? &group_ : nullptr; }
+  [[nodiscard]] Elasticity* elastic() override { return group_.is_elastic() ? &group_ : nullptr; }
   void close() override {
     if (engine_) engine_->close();
     group_.close();

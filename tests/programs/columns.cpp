@@ -84,9 +84,8 @@ class Loss final : public PeriodicAction {
   void after_step(const StepReport& /*report*/, RunControl& run) override {
     if (worker_.is_victim && run.step() == kKilledAfter) ::raise(SIGKILL);
     if (run.step() != kWaitsForIt || worker_.cluster.joins) return;
-    const ElasticGroup& group = *strategy_.elastic();
     (void)testing::eventually(
-        [&] { return group.cluster().world_size() > 1 || group.joiners_wait(); });
+        [&] { return strategy_.world_size() > 1 || strategy_.elastic()->joiners_wait(); });
   }
 
  private:

@@ -178,7 +178,7 @@ bool Checkpointer::is_due() {
   const bool over =
       saving_.valid() && saving_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
   if (over) saving_.get();
-  if (!saved_step_) return saves();
+  if (!saved_step_) return saves() && strategy_.is_chief();  // who has joined is about to know
   // One clock decides for all.
   const double seconds = strategy_.is_chief() ? Seconds(clock_.now() - saved_at_).count() : 0;
   return cadence_.is_due(state_.step, *saved_step_, seconds);

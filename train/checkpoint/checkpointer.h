@@ -90,7 +90,7 @@ class Checkpointer {
   /// run's. `tells`: the listeners are told of it, as where a run resumes. Throws: as the
   /// constructor.
   void lead(bool tells);
-  /// On another worker than the chief: the newest checkpoint, as the chief says; unset: none.
+  /// The newest checkpoint, as the chief says; unset: there is none.
   void know(std::optional<std::int64_t> newest) { saved_step_ = newest; }
   /// Waits for the files of the last save. Throws: CheckpointError.
   void wait();

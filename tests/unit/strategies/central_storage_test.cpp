@@ -233,7 +233,7 @@ TEST_SUITE("strategies") {
     options.kind = troupe::StrategyKind::central_storage;
     const auto strategy = troupe::make_strategy(options);
     CHECK(std::string(strategy->name()) == "central-storage");
-    CHECK(strategy->replicas_in_sync() == 2);
+    CHECK(strategy->view().replicas_in_sync() == 2);
     options = options_of(0, 2, 1);
     options.kind = troupe::StrategyKind::central_storage;
     CHECK_THROWS_WITH_AS((void)troupe::make_strategy(options),

@@ -147,7 +147,7 @@ TEST_SUITE("strategies") {
     const auto strategy = troupe::make_strategy(options);
     CHECK(std::string(strategy->name()) == "mirrored");
     CHECK(strategy->local_replicas() == 3);
-    CHECK(strategy->replicas_in_sync() == 3);
+    CHECK(strategy->view().replicas_in_sync() == 3);
     const auto refused = [&](const std::function<void(troupe::StrategyOptions&)>& change,
                              const char* part) {
       troupe::StrategyOptions changed;
