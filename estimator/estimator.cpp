@@ -20,6 +20,7 @@
 #include "troupe/export/predictor.h"
 #include "troupe/hooks/make_datasets.h"
 #include "troupe/hooks/tensors/random_guard.h"
+#include "troupe/report/run_journal.h"
 #include "troupe/report/summary_writer.h"
 #include "troupe/strategies/device.h"
 #include "troupe/strategies/kinds/make_strategy.h"
@@ -162,13 +163,15 @@ void check_same_data(const Splits& splits, const std::string& checkpoint, std::u
       "seed of yours, not anew at each call; other data is evaluated by --mode evaluate.");
 }
 
-/// Whether training would end before its first step. Only for a process that trains alone: in a
-/// group the workers must agree. `newest` is the newest checkpoint's path, if there is one.
+/// Whether training would end before its first step, and has nothing left to report. Only for a
+/// process that trains alone: in a group the workers must agree. `newest` is the newest
+/// checkpoint's path, if there is one.
 bool is_trained(const TrainOptions& options, const Cluster& cluster,
                 const std::optional<std::string>& newest) {
   if (cluster.world_size() > 1 || !cluster.servers.empty() || !newest) return false;
   if (!options.max_steps || options.resume == Resume::never) return false;
-  return split_checkpoint_path(*newest).step >= *options.max_steps;
+  const std::int64_t step = split_checkpoint_path(*newest).step;
+  return step >= *options.max_steps && RunJournal::has_end(options.model_dir, step);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@ namespace troupe::detail {
 
 void EpochReports::begin(std::int64_t epoch) {
   stage_ = Stage::open;
+  has_begun_ = true;
   epoch_ = epoch;
   begun_at_ = clock_.now();
   validating_seconds_ = 0;

@@ -36,6 +36,11 @@ class EpochReports {
   void leave() { stage_ = Stage::none; }
 
   [[nodiscard]] bool is_begun() const { return stage_ != Stage::none; }  // and not left
+  /// Whether a resumed run has to report an epoch whose last step is taken: who took it may have
+  /// been lost before it did.
+  [[nodiscard]] bool is_untold() const {
+    return !has_begun_ && state_.step > 0 && state_.epoch_loss.examples() > 0;
+  }
   /// Whether all steps of the epoch are taken.
   [[nodiscard]] bool is_complete() const;
   [[nodiscard]] std::int64_t epoch() const { return epoch_; }
@@ -55,6 +60,7 @@ class EpochReports {
   Clock::TimePoint begun_at_;
   double validating_seconds_ = 0;  // within the epoch
   bool validated_ = false;
+  bool has_begun_ = false;  // an epoch, in this run
   History history_;
 };
 

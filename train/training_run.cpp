@@ -266,7 +266,7 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
     if (seen && schedule_) schedule_->check(*seen);
     if (seen && watch_.is_on()) watch_.check(*seen);
   }
-  if (!reached) callbacks_.ready(boundary_);
+  if (!reached || reports_.is_untold()) callbacks_.ready(boundary_);
   boundary_.begin(reached, watches_losses);
   // But for its last epoch's end.
   const bool over = boundary_.is_over() || (pace.coordinates() && limits_->is_last(state_));
@@ -296,7 +296,7 @@ TrainingRun::Impl::~Impl() {
 detail::TrainingEpoch* TrainingRun::Impl::next() {
   return verb([&]() -> detail::TrainingEpoch* {
     leave_epoch();
-    if (boundary_.is_over()) return nullptr;
+    if (boundary_.is_over() && !reports_.is_untold()) return nullptr;
     reports_.begin(state_.position.epoch);
     reader_.batches.emplace(data_.train->epoch(state_.position));
     return &reader_;
@@ -413,7 +413,11 @@ std::optional<Report> TrainingRun::Impl::validate() {
 
 History TrainingRun::Impl::finish() {
   const bool stepped = boundary_.tell_step();
-  if (!boundary_.is_over()) boundary_.close({stepped, /*last=*/true, /*leaving=*/true});
+  if (!boundary_.is_over()) {
+    boundary_.close({stepped, /*last=*/true, /*leaving=*/true});
+  } else if (reports_.is_untold()) {  // to a loop of its own kind, which asked for no epoch
+    reports_.begin(state_.position.epoch);
+  }
   reader_.batches.reset();
   reports_.close(Extent::part);
   History& history = reports_.history();

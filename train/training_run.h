@@ -85,8 +85,8 @@ class TrainingRun {
   TrainingRun& operator=(const TrainingRun&) = delete;
 
   /// The remaining epochs, starting with the current one, until training is over. A run that
-  /// resumes at the very end of an epoch yields that epoch again, without batches: what the loop
-  /// does after its last step was not done yet.
+  /// resumes at the very end of an epoch, or where training had ended within one, yields that epoch
+  /// again, without batches: what the loop does after its last step may not have been done yet.
   [[nodiscard]] detail::TrainingEpochs& epochs();
 
   /// Runs hooks.train_step, or `step`, on every replica. A batch is one step: both updates of a

@@ -92,7 +92,9 @@ class RunControl {
 /// Order of calls: begin; the state is made or restored; ready; then for each step before_step, the
 /// step, after_step; before_validation where the loop validates; after_epoch if an epoch ends; end,
 /// only if training ended cleanly (last step, end of the data, a requested stop). An exception ends
-/// the run without end(). If nothing is left to train, neither ready nor end is called. Within one
+/// the run without end(). If nothing is left to train or
+/// to report, neither ready nor end is called; of a run that resumes where it had ended within an
+/// epoch, that epoch's report is left, which may not have been made. Within one
 /// call: the framework's actions first, then the user's, in list order.
 class PeriodicAction {
  public:

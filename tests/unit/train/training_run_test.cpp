@@ -149,6 +149,53 @@ TEST_SUITE("train") {
     CHECK(logged["step"] == 2);
   }
 
+  TEST_CASE("run: an epoch that training ended within is reported by the next start, once") {
+    // As where all workers are lost between the last save and the report.
+    const auto lines_of = [](const std::string& path) {
+      std::vector<std::string> epochs;
+      std::ifstream file(path);
+      for (std::string line; std::getline(file, line);)
+        if (line.find("\"train\"") != std::string::npos) epochs.push_back(line);
+      return epochs;
+    };
+    const auto run_once = [](const TempDir& dir, bool dies, bool own_loop) {
+      Program program(TinyHooks(10), loop_options(dir.path()));
+      program.options.metrics_file = (dir / "metrics").string();
+      program.options.max_steps = 5;  // of an epoch of three, the second
+      const auto run = program.begin();
+      const auto from = program.state.position;
+      for (std::int64_t e = from.epoch; own_loop && e < 3; ++e) {
+        for (const auto& batch :
+             program.data.train->epoch(e == from.epoch ? from : troupe::DataPosition{e, 0}))
+          (void)run->train_step(batch);
+      }
+      auto& epochs = run->epochs();
+      while (auto* const epoch = own_loop ? nullptr : epochs.next()) {
+        while (const auto* const batch = epoch->next()) (void)run->train_step(*batch);
+        if (dies && run->is_over()) throw Crash();
+        (void)run->validate();
+      }
+      (void)run->finish();
+    };
+    for (const bool own_loop : {false, true}) {
+      CAPTURE(own_loop);
+      const TempDir whole;
+      const TempDir dir;
+      run_once(whole, false, own_loop);
+      const auto expected = lines_of((whole / "metrics").string());
+      REQUIRE(expected.size() == 2);
+      CHECK_THROWS_AS(run_once(dir, true, false), Crash);
+      CHECK(lines_of((dir / "metrics").string()).size() == 1);
+      for (int start = 0; start < 2; ++start) {  // the second has nothing to add
+        run_once(dir, false, own_loop);
+        const auto told = lines_of((dir / "metrics").string());
+        REQUIRE(told.size() == 2);
+        CHECK(nlohmann::json::parse(told[1])["train"]["loss"] ==
+              nlohmann::json::parse(expected[1])["train"]["loss"]);
+      }
+    }
+  }
+
   TEST_CASE("run: losses are those of the last step, and there are none before it") {
     Program program(TinyHooks(4), loop_options());
     const auto run = program.begin();
