@@ -44,9 +44,13 @@ class StockExporter : public Exporter {
   std::optional<std::string> offer(const ExportOffer& offer) final {
     PosixFileSystem files(offer.export_directory);
     // What a process that was lost has exported is not wanted again, and where it is still counts.
-    if (!wants(offer)) return made_of(offer, files);
-    std::string path = export_of(offer, files);
-    log_info("exporter '", name_, "': step ", offer.evaluation.global_step, " is in '", path, "'");
+    const auto made = made_of(offer, files);
+    const bool is_wanted = wants(offer);
+    if (!made && !is_wanted) return std::nullopt;
+    const std::string path = made ? *made : export_of(offer, files);
+    log_info("exporter '", name_, "': step ", offer.evaluation.global_step, " is in '", path, "'",
+             made ? " (again)" : "");
+    if (!is_wanted) return path;
     published(offer, path, files);
     if (keep_) collect_old_exports(files, *keep_);
     return path;
@@ -64,9 +68,7 @@ class StockExporter : public Exporter {
     return std::nullopt;
   }
 
-  /// The same, made unless it is there.
   [[nodiscard]] std::string export_of(const ExportOffer& offer, FileSystem& files) const {
-    if (auto made = made_of(offer, files)) return *made;
     const ExportRecord record{offer.checkpoint_digest, offer.evaluation};
     const auto write = [&](const std::string& directory) {
       offer.write_model(directory);

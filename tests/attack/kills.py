@@ -36,7 +36,7 @@ KINDS = {  # program, arguments, launcher's arguments
                          "--early-stopping", "accuracy:14"], []),
     "evaluator": (MNIST + ["--mode", "train_and_evaluate", "--throttle-secs", "0", "--start-delay-secs", "0"], ["--evaluator"]),
     "servers": ([word for word in MNIST if word not in ("--virtual-replicas", "4")] + ["--strategy", "parameter-server",
-                "--staleness-bound", "0", "--start-timeout", "20"], ["--ps", "1"]),
+                "--staleness-bound", "0"], ["--ps", "1"]),
 }
 
 

@@ -1,6 +1,7 @@
 #include <cmath>
 #include <utility>
 
+#include "tests/support/captured_log.h"
 #include "tests/support/caught.h"
 #include "tests/support/silence.h"
 #include "tests/support/temp_dir.h"
@@ -85,7 +86,9 @@ TEST_SUITE("export") {
     const auto path = lost.exporter->offer(offer);
     REQUIRE(path);
     Process next(directory);
+    const troupe::testing::CapturedLog log;
     CHECK(next.exporter->offer(offer) == path);
+    CHECK(log.has("step 100 is in '" + *path + "' (again)"));  // the lost one may not have said so
     CHECK(names_in(next.base) == Names{"1700000000", "best.json"});
     offer.checkpoint_digest = "another's";
     CHECK_FALSE(next.exporter->offer(offer));
