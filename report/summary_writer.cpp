@@ -67,6 +67,12 @@ EventKey event_key(const std::string& message) {
 SummaryWriter::SummaryWriter(std::string directory, std::optional<std::int64_t> first_step, Now now)
     : directory_(std::move(directory)), first_step_(first_step), now_(std::move(now)) {}
 
+bool SummaryWriter::has_lines() const {
+  std::error_code none;
+  const auto size = fs::file_size(directory_ + "/" + kLinesName, none);
+  return !none && size > 0;
+}
+
 void SummaryWriter::begin_session(std::int64_t first_step, bool again) {
   first_step_.reset();
   const WallTime now = now_();

@@ -32,6 +32,8 @@ class SummaryWriter {
                          std::optional<std::int64_t> first_step = std::nullopt,
                          Now now = &system_time);
 
+  /// Whether summaries are there, of an earlier run.
+  [[nodiscard]] bool has_lines() const;
   /// Makes the files now, and tells readers what `first_step` would: for a run whose leader may
   /// change. `again`, here and below: as Outbox::Tell; what is there is not written twice.
   void begin_session(std::int64_t first_step, bool again);

@@ -107,9 +107,10 @@ Actions CallbackList::make_reports(const StepRange& steps, const Clock& clock, b
   const bool writes = options_.save_summary_steps > 0 || options_.save_histogram_steps > 0;
   if (!options_.model_dir.empty() && writes) {
     const auto writer = std::make_shared<SummaryWriter>(options_.model_dir);
-    // A resumed run forgets what an earlier one said of the steps that it takes again.
+    // A run forgets what an earlier one said of the steps that it takes again. Whether there was
+    // one is seen here: before the first step no leader has written anything.
     const std::int64_t first = steps.begun_after == 0 ? 0 : steps.begun_after + 1;
-    if (!has_joined)
+    if (!has_joined && (first > 0 || writer->has_lines()))
       session_ = [writer, first](bool again) { writer->begin_session(first, again); };
     add_summaries(reports, options_, writer, last_step_, clock, outbox_);
   }
