@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tests/support/elastic_hall.h"
+#include "tests/support/eventually.h"
 #include "tests/support/test_prelude.h"
 #include "troupe/core/failure.h"
 #include "troupe/core/text.h"
@@ -282,9 +283,10 @@ TEST_SUITE("net") {
 
   TEST_CASE("elastic: a chief lost after the training is healed by no handler") {
     ElasticHall hall(3);
+    std::atomic<int> met{0};
     std::vector<std::thread> threads;
     for (int index = 0; index < 3; ++index) {
-      threads.emplace_back([&hall, index] {
+      threads.emplace_back([&hall, &met, index] {
         ElasticHall::Place place = hall.enter(index, false);
         try {
           ElasticGroup group(place.cluster, hall.options(), std::move(place.rounds));
@@ -293,7 +295,11 @@ TEST_SUITE("net") {
           const auto meet = [&] { group.group().barrier(Deadline::in(seconds(20))); };
           meet();
           group.end();
-          if (index == 0) throw Died();
+          ++met;
+          if (index == 0) {
+            (void)eventually([&] { return met == 3; });
+            throw Died();
+          }
           try {
             group.conclude({}, meet);
             FAIL_CHECK("the chief is not there");
