@@ -20,8 +20,8 @@ namespace {
 
 constexpr mode_t kLinesMode = 0666;  // less what the umask takes away
 constexpr std::streamoff kToldBytes = 4 << 20;
-// TODO(T-014): an end of another exit code is another record.
-constexpr const char* kKeys[] = {"step", "epoch", "event", "task", "checkpoint", "tag"};
+constexpr const char* kKeys[] = {"step", "epoch",      "event",    "task",
+                                 "tag",  "checkpoint", "exit_code"};
 
 std::string record_key(const nlohmann::ordered_json& line) {
   std::vector<std::string> names;

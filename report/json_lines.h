@@ -16,8 +16,8 @@ void append_bytes(const UniqueFd& file, const std::string& path, const std::stri
 
 /// What a process that was lost has told in a file, by its last lines: which of another one's
 /// records are there. Two are the same record if they have the same step, epoch, event, task,
-/// checkpoint and tag, and, but for events, the same names: other values may be the other process'
-/// own, as speeds are.
+/// checkpoint, tag and exit code, and, but for events, the same names: other values may be the
+/// other process' own, as speeds are.
 class ToldLines {
  public:
   /// Reads the last 4 MiB of the file; lines that are no JSON objects do not count.

@@ -41,9 +41,11 @@ class RunJournal {
   explicit RunJournal(std::string directory, SummaryWriter::Now now = &system_time)
       : directory_(std::move(directory)), now_(std::move(now)) {}
 
-  /// Whether a run in `directory` has told its end at this step, and with that all before it.
+  /// Whether a run in `directory` has told that it ended well at this step, and with that all
+  /// before it.
   [[nodiscard]] static bool has_end(const std::string& directory, std::int64_t step) {
-    return ToldLines(directory + "/" + kFileName).take({{"event", "end"}, {"step", step}});
+    return ToldLines(directory + "/" + kFileName)
+        .take({{"event", "end"}, {"step", step}, {"exit_code", 0}});
   }
   /// Any thread. Appends {"event":event,"time":now, ...fields} and a newline; durable against the
   /// end of this process when it returns (not against a loss of power). `again`: as Outbox::Tell.

@@ -51,14 +51,25 @@ TEST_SUITE("report") {
 
   TEST_CASE("run_journal: an event that is told again is there once, whatever else is said of it") {
     const TempDir folder;
-    RunJournal(folder.path(), now).write("end", {{"step", 9}, {"waiting", 1}});
+    RunJournal(folder.path(), now).write("end", {{"step", 9}, {"exit_code", 0}, {"waiting", 1}});
     RunJournal next(folder.path(), now);
-    next.write("end", {{"step", 9}}, /*again=*/true);
-    next.write("end", {{"step", 10}}, /*again=*/true);
+    next.write("end", {{"step", 9}, {"exit_code", 0}}, /*again=*/true);
+    next.write("end", {{"step", 10}, {"exit_code", 0}}, /*again=*/true);
     next.write("save", {{"step", 10}}, /*again=*/true);
     next.write("save", {{"step", 10}}, /*again=*/false);
     const std::string content = content_of(folder.path() / "run.jsonl");
     CHECK(std::count(content.begin(), content.end(), '\n') == 4);
+  }
+
+  TEST_CASE(
+      "run_journal: the end of a run that a signal stopped is not the end of the next start") {
+    const TempDir folder;
+    RunJournal(folder.path(), now).write("end", {{"step", 9}, {"exit_code", 143}});
+    CHECK_FALSE(RunJournal::has_end(folder.path(), 9));
+    RunJournal next(folder.path(), now);
+    next.write("end", {{"step", 9}, {"exit_code", 0}}, /*again=*/true);
+    CHECK(RunJournal::has_end(folder.path(), 9));
+    CHECK_FALSE(RunJournal::has_end(folder.path(), 10));
   }
 
   TEST_CASE("run_journal: bytes that are not UTF-8 do not stop it") {
