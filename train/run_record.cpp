@@ -115,18 +115,20 @@ void RunRecord::changed(std::int64_t step, const GroupChange& change) {
     add("joined", {{"step", step}, {"task", task}, {"seconds", change.seconds}});
 }
 
-void RunRecord::saved(std::int64_t step, std::optional<double> seconds) {
-  if (!journal_) return;
-  ordered_json fields = {
-      {"step", step}, {"checkpoint", checkpoint_name(step)}, {"seconds", nullptr}};
-  if (seconds) fields["seconds"] = *seconds;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  if (std::exchange(saved_, step) == step) return;
-  if (started_) {
-    write("save", fields, /*again=*/!seconds);
-  } else {
-    early_.push_back(fields);
-  }
+std::function<void(std::int64_t, std::optional<double>)> RunRecord::on_saved() {
+  if (!journal_) return nullptr;
+  return [this](std::int64_t step, std::optional<double> seconds) {
+    ordered_json fields = {
+        {"step", step}, {"checkpoint", checkpoint_name(step)}, {"seconds", nullptr}};
+    if (seconds) fields["seconds"] = *seconds;
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (std::exchange(saved_, step) == step) return;
+    if (started_) {
+      write("save", fields, /*again=*/!seconds);
+    } else {
+      early_.push_back(fields);
+    }
+  };
 }
 
 void RunRecord::ended(std::int64_t step, const History& history, const std::string& facts) {

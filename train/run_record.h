@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -33,8 +34,8 @@ class RunRecord {
              const std::string& unit);
   /// This worker has joined a run under way, whose start is written.
   void join() { started_ = true; }
-  /// Of the leader. Any thread. `seconds` unset: as Checkpointer::OnSaved.
-  void saved(std::int64_t step, std::optional<double> seconds);
+  /// A Checkpointer::OnSaved, which writes down each save of the leader.
+  [[nodiscard]] std::function<void(std::int64_t step, std::optional<double> seconds)> on_saved();
   /// `facts`: as Pace::facts, which may name lost workers.
   void ended(std::int64_t step, const History& history, const std::string& facts = "");
   /// The group began another round at this step: who left it and who came, why, and how long it

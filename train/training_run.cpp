@@ -237,10 +237,8 @@ TrainingRun::Impl::Impl(Strategy& strategy, const Hooks& hooks, TrainState& stat
 
   Pace& pace = strategy.pace();
   const Pace::Counts counts = pace.counts(*data_.train);
-  boundary_.open(
-      identity_of(*data_.train, options_, counts.updates_per_step), steady_clock(), callbacks,
-      [this](std::int64_t step, std::optional<double> seconds) { record_.saved(step, seconds); },
-      data_);
+  boundary_.open(identity_of(*data_.train, options_, counts.updates_per_step), steady_clock(),
+                 callbacks, record_.on_saved(), data_);
   limits_.emplace(options_, admission_.began_at(), counts);
   if (factor) {
     schedule_.emplace(factor, state_);

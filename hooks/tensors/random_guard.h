@@ -7,14 +7,24 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <mutex>
 #include <optional>
 
 namespace troupe::detail {
 
 /// The state of a generator: of the CPU's [5056] uint8.
-[[nodiscard]] at::Tensor random_state(at::Generator generator);
-void set_random_state(at::Generator generator, const at::Tensor& state);
-void seed_random(at::Generator generator, std::uint64_t seed);
+[[nodiscard]] inline at::Tensor random_state(at::Generator generator) {
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  return generator.get_state();
+}
+inline void set_random_state(at::Generator generator, const at::Tensor& state) {
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_state(state);
+}
+inline void seed_random(at::Generator generator, std::uint64_t seed) {
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_current_seed(seed);
+}
 
 class RandomGuard {
  public:
