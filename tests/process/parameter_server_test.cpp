@@ -109,6 +109,9 @@ TEST_SUITE("process") {
     CHECK((result["parameter_servers"]["lost"] == nlohmann::json{"worker/2 at step 0"}));
     const auto resumed = train(3, 2, dies + program + Words{"--max-steps", "30"});
     CHECK((resumed["parameter_servers"]["lost"] == nlohmann::json{"worker/2 at step 20"}));
+    const auto asynchronous = train(3, 2, dies + linear({"--max-steps", "60"}));
+    CHECK(asynchronous["global_step"] == 60);
+    CHECK((asynchronous["parameter_servers"]["lost"] == nlohmann::json{"worker/2 at step 0"}));
   }
 
   TEST_CASE("parameter servers: a worker that dies before training begins and is started again") {

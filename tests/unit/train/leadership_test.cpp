@@ -6,27 +6,26 @@
 #include <vector>
 
 #include "tests/support/torch_prelude.h"
-#include "troupe/core/text.h"
-#include "troupe/strategies/pace.h"
-#include "troupe/strategies/strategy.h"
+#include "tests/unit/train/fake_group.h"
 
 namespace leadership_test {
 
 using troupe::Outbox;
 using troupe::detail::Leadership;
 using troupe::detail::StepFlags;
+using troupe::testing::FakeGroup;
+using troupe::testing::view_of_group;
 
 namespace {
 
 /// Of this worker alone are calls real. Beside it is a worker that leads until it is lost, in the
 /// collective of that number; then this worker is the chief, or another one is.
-class LosingGroup final : public troupe::Strategy {
+class LosingGroup final : public FakeGroup {
  public:
-  LosingGroup(int lost_at, int own_rank_after) : Strategy("losing", view_of(1)), lost_at_(lost_at) {
-    after_ = own_rank_after;
-  }
+  LosingGroup(int lost_at, int own_rank_after)
+      : FakeGroup(view_of_group(2, 1)), lost_at_(lost_at), after_(own_rank_after) {}
   void sum(troupe::Span<double> values) override {
-    if (++sums == lost_at_) move_to(view_of(after_));
+    if (++sums == lost_at_) become(view_of_group(2, after_));
     // The vote of the other worker: in this test both ask for the same.
     StepFlags other;
     const bool other_leads = sums < lost_at_ || (after_ != 0 && sums > lost_at_);
@@ -35,25 +34,11 @@ class LosingGroup final : public troupe::Strategy {
     const std::vector<double> theirs = troupe::detail::to_values(other);
     for (std::size_t i = 0; i < theirs.size(); ++i) values[i] += theirs[i];
   }
-  [[nodiscard]] troupe::TrainState create_state(const troupe::Hooks&, std::uint64_t) override {
-    return {};
-  }
-  [[nodiscard]] std::vector<troupe::StepResult> run(const troupe::Step&, troupe::TrainState&,
-                                                    const troupe::DistributedBatch&,
-                                                    troupe::Phase) override {
-    return {};
-  }
   int sums = 0;
 
  private:
-  static troupe::GroupView view_of(int rank) {
-    troupe::GroupView view;
-    view.tasks = {"worker/0", "worker/1"};
-    view.rank = rank;
-    return view;
-  }
   int lost_at_;
-  int after_ = 0;
+  int after_;
 };
 
 struct Told {

@@ -11,6 +11,7 @@
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/train/loop_runs.h"
 #include "troupe/core/log.h"
+#include "troupe/data/stream.h"
 #include "troupe/train/checkpoint/model_weights.h"
 #include "troupe/train/evaluate.h"
 #include "troupe/train/loop.h"
@@ -51,6 +52,25 @@ class Exploding final : public TinyHooks {
   What what_;
   int at_;
   mutable int steps_ = 0;
+};
+
+/// The training examples come as a stream, two in a block.
+class StreamedHooks final : public TinyHooks {
+ public:
+  using TinyHooks::TinyHooks;
+  [[nodiscard]] troupe::Splits create_datasets() const override {
+    troupe::Splits splits = TinyHooks::create_datasets();
+    const auto read = [all = splits.train](std::int64_t block) {
+      std::optional<std::vector<troupe::Example>> examples;
+      if (2 * block >= all->size()) return examples;
+      const auto fields = all->get(torch::arange(2 * block, 2 * block + 2));
+      examples.emplace();
+      for (std::int64_t i = 0; i < 2; ++i) examples->push_back({fields[0][i], fields[1][i]});
+      return examples;
+    };
+    splits.train = std::make_shared<troupe::StreamDataset>(read);
+    return splits;
+  }
 };
 
 /// Remembers what it is told.
@@ -158,8 +178,8 @@ TEST_SUITE("train") {
         if (line.find("\"train\"") != std::string::npos) epochs.push_back(line);
       return epochs;
     };
-    const auto run_once = [](const TempDir& dir, bool dies, bool own_loop) {
-      Program program(TinyHooks(10), loop_options(dir.path()));
+    const auto run_once = [](const auto& hooks, const TempDir& dir, bool dies, bool own_loop) {
+      Program program(hooks, loop_options(dir.path()));
       program.options.metrics_file = (dir / "metrics").string();
       program.options.max_steps = 5;  // of an epoch of three, the second
       const auto run = program.begin();
@@ -177,22 +197,26 @@ TEST_SUITE("train") {
       }
       (void)run->finish();
     };
-    for (const bool own_loop : {false, true}) {
+    const auto check = [&](const auto& hooks, bool own_loop) {
       CAPTURE(own_loop);
       const TempDir whole;
       const TempDir dir;
-      run_once(whole, false, own_loop);
+      run_once(hooks, whole, false, own_loop);
       const auto expected = lines_of((whole / "metrics").string());
       REQUIRE(expected.size() == 2);
-      CHECK_THROWS_AS(run_once(dir, true, false), Crash);
+      CHECK_THROWS_AS(run_once(hooks, dir, true, false), Crash);
       CHECK(lines_of((dir / "metrics").string()).size() == 1);
       for (int start = 0; start < 2; ++start) {  // the second has nothing to add
-        run_once(dir, false, own_loop);
+        run_once(hooks, dir, false, own_loop);
         const auto told = lines_of((dir / "metrics").string());
         REQUIRE(told.size() == 2);
         CHECK(nlohmann::json::parse(told[1])["train"]["loss"] ==
               nlohmann::json::parse(expected[1])["train"]["loss"]);
       }
+    };
+    for (const bool own_loop : {false, true}) {
+      check(TinyHooks(10), own_loop);
+      check(StreamedHooks(10), own_loop);
     }
   }
 

@@ -11,7 +11,7 @@
 #include "tests/support/eventually.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/strategies/strategy_runs.h"
-#include "troupe/core/text.h"
+#include "tests/unit/train/fake_group.h"
 #include "troupe/strategies/wait_meter.h"
 #include "troupe/train/leadership.h"
 
@@ -52,26 +52,16 @@ std::vector<troupe::LossValues> waiting_of_two(const ChangeOptions& change) {
 }
 
 /// A group whose workers come and go; it notes how long its messages are.
-class ChangingGroup final : public troupe::Strategy {
+class ChangingGroup final : public FakeGroup {
  public:
-  explicit ChangingGroup(int workers) : Strategy("changing", view_of(workers)) {}
-  void become(int workers) { move_to(view_of(workers)); }
+  explicit ChangingGroup(int workers) : FakeGroup(view_of(workers)) {}
+  void become(int workers) { FakeGroup::become(view_of(workers)); }
   void sum(troupe::Span<double> values) override { lengths.push_back(values.size()); }
-  [[nodiscard]] troupe::TrainState create_state(const troupe::Hooks&, std::uint64_t) override {
-    return {};
-  }
-  [[nodiscard]] std::vector<troupe::StepResult> run(const troupe::Step&, troupe::TrainState&,
-                                                    const troupe::DistributedBatch&,
-                                                    troupe::Phase) override {
-    return {};
-  }
   std::vector<std::size_t> lengths;
 
  private:
   static troupe::GroupView view_of(int workers) {
-    troupe::GroupView view;
-    view.tasks.clear();
-    for (int rank = 0; rank < workers; ++rank) view.tasks.push_back(troupe::text("worker/", rank));
+    troupe::GroupView view = view_of_group(workers);
     view.hosting = {4, {0, 4}, troupe::TreeCut(4)};
     return view;
   }
