@@ -4,6 +4,8 @@
 // worker's until this one asks for it; there during() only calls.
 #pragma once
 
+#include <c10/util/ScopeExit.h>
+
 #include <cstdint>
 #include <thread>
 
@@ -16,26 +18,14 @@ class WaitMeter {
   /// Calls `wait`, and counts how long it takes, also where it throws.
   template <class Wait>
   decltype(auto) during(Wait&& wait) {
-    const Counted counted(std::this_thread::get_id() == owner_ ? this : nullptr);
+    const auto counted = c10::make_scope_exit([this, begin = trace_time()] {
+      if (std::this_thread::get_id() == owner_) nanoseconds_ += trace_time() - begin;
+    });
     return wait();
   }
   [[nodiscard]] double seconds() const { return static_cast<double>(nanoseconds_) / 1e9; }
 
  private:
-  class Counted {
-   public:
-    explicit Counted(WaitMeter* meter) : meter_(meter) {}
-    ~Counted() {
-      if (meter_ != nullptr) meter_->nanoseconds_ += trace_time() - begin_;
-    }
-    Counted(const Counted&) = delete;
-    Counted& operator=(const Counted&) = delete;
-
-   private:
-    WaitMeter* const meter_;
-    const std::int64_t begin_ = trace_time();
-  };
-
   const std::thread::id owner_ = std::this_thread::get_id();
   std::int64_t nanoseconds_ = 0;
 };

@@ -45,11 +45,9 @@ void add_summaries(Actions& actions, const TrainOptions& options,
   const auto write = [writer, &outbox](std::int64_t step, const std::vector<Scalar>& scalars) {
     outbox.add([=](bool again) { writer->write(step, scalars, again); });
   };
-  const Every every = Every::n_steps(options.save_summary_steps);
-  actions.push_back(std::make_shared<SummarySaver>(every, write, clock, nullptr, last_step,
-                                                   /*everywhere=*/true));
+  actions.push_back(std::make_shared<SummarySaver>(options.save_summary_steps, last_step, write));
   actions.push_back(std::make_shared<StepCounter>(
-      every,
+      options.save_summary_steps,
       [write](std::int64_t step, double steps_per_second, double examples_per_second) {
         write(step, {{"global_step/sec", steps_per_second}, {"examples/sec", examples_per_second}});
       },
@@ -114,7 +112,6 @@ Actions CallbackList::make_reports(const StepRange& steps, const Clock& clock, b
       session_ = [writer, first](bool again) { writer->begin_session(first, again); };
     add_summaries(reports, options_, writer, last_step_, clock, outbox_);
   }
-  for (const auto& action : reports) action->begin();
   if (has_joined) log->join();
   return reports;
 }
@@ -154,7 +151,6 @@ void CallbackList::begin_stock(const StepRange& steps, const Clock& clock, bool 
                                                        clock,
                                                        std::vector<ProgressSink>{std::move(sink)}));
   }
-  for (const auto& action : shown) action->begin();
   acting_.insert(acting_.begin(), shown.begin(), shown.end());
   acting_.insert(acting_.begin(), reports_.begin(), reports_.end());
   if (options_.profile_steps > 0) {

@@ -1,6 +1,7 @@
 #include "troupe/train/example_checks.h"
 
 #include <ATen/Parallel.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/types.h>
 
@@ -22,37 +23,24 @@ namespace {
 
 constexpr std::int64_t kTogether = 4;  // examples of a replica
 
-/// Forward passes in float32 while it lives: rounding to 16 bits depends on the size of a batch.
-class InFullPrecision {
- public:
-  explicit InFullPrecision(const TrainState& state)
-      : state_(state), own_(ReplicaDriver(*state.replicas.front()).step_options().precision) {
-    set(Precision::float32);
-  }
-  ~InFullPrecision() { set(own_); }
-  InFullPrecision(const InFullPrecision&) = delete;
-  InFullPrecision& operator=(const InFullPrecision&) = delete;
+/// Forward passes in float32 while what it returns lives: rounding to 16 bits depends on the size
+/// of a batch.
+auto in_full_precision(const TrainState& state) {
+  const auto set = [&state](Precision precision) {
+    for (const auto& replica : state.replicas) ReplicaDriver(*replica).set_precision(precision);
+  };
+  const Precision own = ReplicaDriver(*state.replicas.front()).step_options().precision;
+  set(Precision::float32);
+  return c10::make_scope_exit([set, own] { set(own); });
+}
 
- private:
-  void set(Precision precision) const {
-    for (const auto& replica : state_.replicas) ReplicaDriver(*replica).set_precision(precision);
-  }
-
-  const TrainState& state_;
-  const Precision own_;
-};
-
-/// One compute thread while it lives: a few examples are done before others have woken up.
-class OneComputeThread {
- public:
-  OneComputeThread() { at::set_num_threads(1); }
-  ~OneComputeThread() { at::set_num_threads(own_); }
-  OneComputeThread(const OneComputeThread&) = delete;
-  OneComputeThread& operator=(const OneComputeThread&) = delete;
-
- private:
-  const int own_ = at::get_num_threads();
-};
+/// One compute thread while what it returns lives: a few examples are done before others have woken
+/// up.
+auto one_compute_thread() {
+  const int own = at::get_num_threads();
+  at::set_num_threads(1);
+  return c10::make_scope_exit([own] { at::set_num_threads(own); });
+}
 
 LossValues metric_values(const Report& report) {
   LossValues all;
@@ -168,8 +156,8 @@ std::optional<Report> check_examples(Strategy& strategy, const Hooks& hooks, Tra
   const std::int64_t all = own * replicas;
   std::deque<RandomGuard> draws;  // of all replicas, which leave their streams as they were
   for (const auto& replica : state.replicas) draws.emplace_back(replica->place().device);
-  const InFullPrecision precision(state);
-  const OneComputeThread thread;
+  const auto precision = in_full_precision(state);
+  const auto thread = one_compute_thread();
   const auto validate = [&](std::int64_t batch, std::uint64_t seed) {
     torch::manual_seed(seed);
     const auto few = data.validation->first(all, batch, same_shares(own, batch / replicas));

@@ -1,6 +1,7 @@
 #include "troupe/train/step_profile.h"
 
 #include <memory>
+#include <utility>
 
 #include "troupe/core/log.h"
 #include "troupe/core/text.h"
@@ -39,13 +40,10 @@ std::vector<Meeting> meet(Strategy& strategy) {
 
 }  // namespace
 
-TracedOperators::TracedOperators()
-    : handle_(at::addGlobalCallback(at::RecordFunctionCallback(&begin_operator, &end_operator))) {}
-
-TracedOperators::~TracedOperators() { at::removeCallback(handle_); }
-
 StepProfile::~StepProfile() {
-  if (operators_) (void)stop_trace();  // a run that failed
+  if (!operators_) return;
+  (void)stop_trace();  // of a run that failed
+  at::removeCallback(*operators_);
 }
 
 void StepProfile::before_step(RunControl& run) {
@@ -53,7 +51,8 @@ void StepProfile::before_step(RunControl& run) {
   if (begun_ == kWarmUp + 1) {
     name_this_thread("step thread");
     start_trace();
-    operators_.emplace();
+    // LibTorch's operators, on whatever thread they run.
+    operators_ = at::addGlobalCallback(at::RecordFunctionCallback(&begin_operator, &end_operator));
     steps_.first = run.step() + 1;
     log_info("profiling ", options_.profile_steps, options_.profile_steps == 1 ? " step" : " steps",
              " from step ", steps_.first, " on");
@@ -80,7 +79,7 @@ void StepProfile::end(RunControl& /*run*/) {
 }
 
 void StepProfile::finish() {
-  operators_.reset();
+  at::removeCallback(*std::exchange(operators_, std::nullopt));
   WorkerProfile mine{text("worker/", strategy_.rank()), clock_name(), {}, stop_trace()};
   const bool together = strategy_.pace().voices() == strategy_.world_size();
   if (!together) {

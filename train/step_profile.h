@@ -15,18 +15,6 @@
 
 namespace troupe::detail {
 
-/// LibTorch's operators in the trace under way, on whatever thread they run, while it lives.
-class TracedOperators {
- public:
-  TracedOperators();
-  ~TracedOperators();
-  TracedOperators(const TracedOperators&) = delete;
-  TracedOperators& operator=(const TracedOperators&) = delete;
-
- private:
-  at::CallbackHandle handle_;
-};
-
 class StepProfile final : public PeriodicAction {
  public:
   static constexpr std::int64_t kWarmUp = 3;  // steps of a run before those that are recorded
@@ -50,8 +38,8 @@ class StepProfile final : public PeriodicAction {
 
   Strategy& strategy_;
   const TrainOptions& options_;
-  std::optional<TracedOperators> operators_;  // while steps are recorded
-  std::int64_t begun_ = 0;                    // steps of this run
+  std::optional<at::CallbackHandle> operators_;  // traces them while steps are recorded
+  std::int64_t begun_ = 0;                       // steps of this run
   std::int64_t recorded_ = 0;
   std::int64_t step_start_ = 0;
   ProfiledSteps steps_;

@@ -5,7 +5,6 @@
 
 #include "troupe/core/error.h"
 #include "troupe/core/text.h"
-#include "troupe/distributed/elastic/chief_election.h"
 
 namespace troupe {
 namespace {
@@ -237,8 +236,9 @@ void Rendezvous::form(TimePoint now) {
     members.push_back(&place);
     admits = admits || place.ready->admits;
   }
+  // The first is the next chief: one that is left stays, else the next that can lead.
   std::sort(members.begin(), members.end(), [](const Place* a, const Place* b) {
-    return is_elected_before({a->ready->leads, a->rank}, {b->ready->leads, b->rank});
+    return std::pair(!a->ready->leads, a->rank) < std::pair(!b->ready->leads, b->rank);
   });
   count_loss(ending_.state_was_lost || (ending_.lost.empty() && !admits && !ending_.has_leaver));
   if (losses_.is_over()) return conclude(no_progress(losses_), kLookAtStep);

@@ -2,6 +2,7 @@
 
 #include <ATen/core/function_schema.h>
 #include <ATen/record_function.h>
+#include <c10/util/ScopeExit.h>
 
 #include <algorithm>
 #include <memory>
@@ -25,25 +26,6 @@ std::unique_ptr<at::ObserverContext> look_at(const at::RecordFunction& operation
   return nullptr;
 }
 
-/// While it lives, look_at() sees what this thread does.
-class Watch {
- public:
-  explicit Watch(std::string& draw)
-      : handle_(at::addThreadLocalCallback(
-            at::RecordFunctionCallback(&look_at).scopes({at::RecordScope::FUNCTION}))) {
-    first_draw = &draw;
-  }
-  ~Watch() {
-    at::removeCallback(handle_);
-    first_draw = nullptr;
-  }
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
-
- private:
-  at::CallbackHandle handle_;
-};
-
 }  // namespace
 
 SharedGenerator::SharedGenerator(const std::vector<c10::Device>& devices)
@@ -52,8 +34,16 @@ SharedGenerator::SharedGenerator(const std::vector<c10::Device>& devices)
 
 void SharedGenerator::look(Phase phase, const std::function<void()>& work) {
   std::string draw;
-  const Watch watch(draw);
-  work();
+  first_draw = &draw;
+  const at::CallbackHandle handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(&look_at).scopes({at::RecordScope::FUNCTION}));
+  {
+    const auto end = c10::make_scope_exit([handle] {
+      at::removeCallback(handle);
+      first_draw = nullptr;
+    });
+    work();
+  }
   if (draw.empty()) return;
   draws_ = text(hook_of(phase), " draws random numbers (", draw, ") on ", device_, ", where ",
                 sharing_, " replicas share LibTorch's one generator, in any order");

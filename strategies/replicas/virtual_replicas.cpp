@@ -4,11 +4,10 @@
 #include <torch/types.h>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 
 #include "troupe/core/check.h"
 #include "troupe/core/error.h"
+#include "troupe/core/numbers.h"
 #include "troupe/core/sha256.h"
 #include "troupe/core/text.h"
 #include "troupe/hooks/replica_driver.h"
@@ -67,12 +66,6 @@ void put_back(Replica& replica, const std::vector<at::Tensor>& buffers) {
     at::Tensor buffer = now[k].second;
     buffer.copy_(buffers[k]);
   }
-}
-
-std::string all_digits(double value) {
-  std::array<char, 32> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-  return {digits.data(), end};
 }
 
 using Facts = std::vector<std::pair<std::string, std::string>>;
@@ -168,7 +161,7 @@ VirtualReplicas::Total VirtualReplicas::compute_all(const Step& step, TrainState
 Facts VirtualReplicas::facts_of(const TrainState& state, const Total& total) const {
   Facts facts;
   for (const auto& [name, loss] : total.result.losses)
-    facts.emplace_back("the loss \"" + name + "\"", all_digits(loss.item<double>()));
+    facts.emplace_back("the loss \"" + name + "\"", number_text(loss.item<double>()));
   const auto digest_of = [](Span<const std::byte> bytes) {
     Sha256 digest;
     digest.update(bytes);

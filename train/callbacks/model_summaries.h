@@ -25,7 +25,6 @@ class ModelSummaries final : public PeriodicAction {
 
   /// `outbox` outlives it.
   ModelSummaries(std::shared_ptr<SummaryWriter> writer, const Intervals& intervals, Outbox& outbox);
-  [[nodiscard]] bool chief_only() const override { return true; }
   void ready(RunControl& run) override;
   /// What validation recorded.
   void before_step(RunControl& run) override { write_recorded(seen_step_, run.replica()); }

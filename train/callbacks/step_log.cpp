@@ -4,7 +4,6 @@
 
 #include <iomanip>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 
 #include "troupe/core/error.h"
@@ -13,23 +12,6 @@
 #include "troupe/hooks/report.h"
 
 namespace troupe {
-namespace {
-
-std::string fixed(double value, int digits) {
-  std::ostringstream out;
-  out.imbue(std::locale::classic());
-  out << std::fixed << std::setprecision(digits) << value;
-  return out.str();
-}
-
-}  // namespace
-
-void StepLog::begin() {
-  first_ = true;
-  last_step_ = -1;
-  examples_ = 0;
-  seen_ = 0;
-}
 
 void StepLog::after_step(const StepReport& report, RunControl& /*run*/) {
   examples_ += report.examples;
@@ -44,10 +26,11 @@ void StepLog::after_step(const StepReport& report, RunControl& /*run*/) {
   if (last_step_ >= 0) {
     const double seconds = Seconds(now - last_time_).count();
     const auto steps = static_cast<double>(report.step - last_step_);
-    line += text(" (", fixed(seconds, 3), " sec)");
+    line += text(std::fixed, std::setprecision(3), " (", seconds, " sec)");
     if (seconds > 0) {
-      line += text(", global_step/sec: ", fixed(steps / seconds, 1),
-                   ", examples/sec: ", fixed(static_cast<double>(examples_) / seconds, 0));
+      line +=
+          text(std::fixed, std::setprecision(1), ", global_step/sec: ", steps / seconds,
+               std::setprecision(0), ", examples/sec: ", static_cast<double>(examples_) / seconds);
     }
   }
   log(line);

@@ -34,8 +34,6 @@ class StepLog final : public PeriodicAction {
         log_every_(log_every),
         unit_(std::move(unit)),
         last_time_(clock.now()) {}
-  [[nodiscard]] bool chief_only() const override { return true; }
-  void begin() override;
   void ready(RunControl& run) override { seen_ = run.step(); }
   void after_step(const StepReport& report, RunControl& run) override;
   void after_epoch(std::int64_t epoch, const Report& train, const Report* validation) override;
@@ -68,7 +66,6 @@ class MetricsFile final : public PeriodicAction {
   /// Throws: EnvironmentError, on the leader, when `path` cannot be written.
   MetricsFile(std::string path, Open open, const Clock& clock, Outbox& outbox,
               std::int64_t log_every = 1);
-  [[nodiscard]] bool chief_only() const override { return true; }
   void ready(RunControl& run) override { step_ = run.step(); }
   /// {"step": 100, "epoch": 0, "loss": 0.31, "seconds": 1.7}; seconds since the file was started.
   void after_step(const StepReport& report, RunControl& run) override;

@@ -72,25 +72,15 @@ void update_averages(TrainState& state) {
 
 AveragesInUse::AveragesInUse(TrainState& state) {
   if (!state.averages) return;
-  std::vector<Replica*> replicas;
-  for (const auto& replica : state.replicas) replicas.push_back(replica.get());
-  exchange(*state.averages, replicas);
-}
-
-AveragesInUse::AveragesInUse(const detail::WeightAverages* averages, Replica& replica) {
-  if (averages != nullptr) exchange(*averages, {&replica});
-}
-
-void AveragesInUse::exchange(const detail::WeightAverages& averages,
-                             const std::vector<Replica*>& replicas) {
   const torch::NoGradGuard no_grad;
-  for (Replica* replica : replicas) {
-    std::vector<at::Tensor> parameters = averaged_parameters(averages, *replica);
+  for (const auto& replica : state.replicas) {
+    std::vector<at::Tensor> parameters = averaged_parameters(*state.averages, *replica);
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       // Replicas have equal weights, so one copy of them, the first replica's, is enough.
-      const at::Tensor own = replica == replicas.front() ? parameters[i].clone() : own_[i].second;
+      const at::Tensor own =
+          replica == state.replicas.front() ? parameters[i].clone() : own_[i].second;
       own_.emplace_back(parameters[i], own);
-      parameters[i].copy_(averages.values[i].second);
+      parameters[i].copy_(state.averages->values[i].second);
     }
   }
 }

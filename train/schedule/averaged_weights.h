@@ -36,15 +36,11 @@ class AveragesInUse {
  public:
   /// All replicas of `state`, which outlives this.
   explicit AveragesInUse(TrainState& state);
-  /// One of the replicas that `averages` (null: none) were made from; the others are left alone.
-  AveragesInUse(const detail::WeightAverages* averages, Replica& replica);
   ~AveragesInUse();
   AveragesInUse(const AveragesInUse&) = delete;
   AveragesInUse& operator=(const AveragesInUse&) = delete;
 
  private:
-  void exchange(const detail::WeightAverages& averages, const std::vector<Replica*>& replicas);
-
   std::vector<std::pair<at::Tensor, at::Tensor>> own_;  // a parameter, and what it was
 };
 

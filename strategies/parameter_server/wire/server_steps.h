@@ -41,22 +41,12 @@ class BusyPulse {
   /// Runs `work` on the calling thread and gives its result back. Not within another's work.
   template <class Work>
   decltype(auto) during(Work&& work) {
-    const Busy busy(*this);
+    set(true);
+    const std::shared_ptr<void> until_it_ends(nullptr, [this](void*) { set(false); });
     return work();
   }
 
  private:
-  /// Nobody beats once this is gone.
-  class Busy {
-   public:
-    explicit Busy(BusyPulse& pulse) : pulse_(pulse) { pulse_.set(true); }
-    ~Busy() { pulse_.set(false); }
-    Busy(const Busy&) = delete;
-    Busy& operator=(const Busy&) = delete;
-
-   private:
-    BusyPulse& pulse_;
-  };
   void set(bool busy);
   void run();
 

@@ -112,11 +112,4 @@ TEST_SUITE("train/callbacks") {
     std::ifstream in(folder / "metrics");
     CHECK(nlohmann::json::parse(in)["step"] == 40);
   }
-
-  TEST_CASE("step_log: log and metrics file are the chief's") {
-    const troupe::testing::TempDir folder;
-    const FakeClock clock;
-    CHECK(StepLog(clock, leader).chief_only());
-    CHECK(MetricsFile(folder / "metrics", MetricsFile::Open::anew, clock, leader).chief_only());
-  }
 }
