@@ -34,7 +34,7 @@ class RunRecord {
              const std::string& unit);
   /// This worker has joined a run under way, whose start is written.
   void join() { started_ = true; }
-  /// A Checkpointer::OnSaved, which writes down each save of the leader.
+  /// A Checkpointer::OnSaved, which writes down each save of the leader; not after the end of this.
   [[nodiscard]] std::function<void(std::int64_t step, std::optional<double> seconds)> on_saved();
   /// `facts`: as Pace::facts, which may name lost workers.
   void ended(std::int64_t step, const History& history, const std::string& facts = "");

@@ -48,7 +48,7 @@ LOADER, STEP = "_ZN6troupe5Epoch", "_ZN6troupe11TrainingRun4Impl4step"
 WAYS = {
     "gradient": Way(14, ("_ZN6troupe7Replica15apply_gradients",), "_ZN6troupe7Replica15apply_gradients", workers=2),
     "batch": Way(30, (LOADER, STEP), STEP, STEP),
-    "save": Way(20, ("_ZN6troupe12Checkpointer4save", "_ZN6troupe12Checkpointer5write"),
+    "save": Way(18, ("_ZN6troupe12Checkpointer4save", "_ZN6troupe12Checkpointer5write"),
                 "_ZN6troupe12Checkpointer4save", "_ZN6troupe12Checkpointer4save", flags=("--model-dir", "DIR", "--save-every", "2")),
 }
 
