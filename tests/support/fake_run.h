@@ -16,7 +16,7 @@ class FakeRun final : public RunControl {
   explicit FakeRun(std::int64_t steps_done = 0) : steps_done_(steps_done) {}
 
   [[nodiscard]] std::int64_t step() const override { return steps_done_; }
-  [[nodiscard]] bool is_chief() const override { return chief_; }
+  [[nodiscard]] bool is_chief() const override { return true; }
   [[nodiscard]] Replica& replica() override {
     if (replica_ == nullptr) throw InternalError("this run has no replica.", "set_replica.");
     return *replica_;
@@ -25,7 +25,6 @@ class FakeRun final : public RunControl {
 
   void set_step(std::int64_t steps_done) { steps_done_ = steps_done; }
   void set_replica(Replica& replica) { replica_ = &replica; }
-  void become_worker() { chief_ = false; }
   /// All that was asked for, in order.
   [[nodiscard]] const std::vector<std::string>& reasons() const { return reasons_; }
   [[nodiscard]] bool stops() const { return !reasons_.empty(); }
@@ -36,15 +35,9 @@ class FakeRun final : public RunControl {
     ++steps_done_;
     action.after_step({steps_done_, 0, 1, std::move(losses)}, *this);
   }
-  /// after_step alone, as if the run were at `step`.
-  void after_step(PeriodicAction& action, std::int64_t step) {
-    steps_done_ = step;
-    action.after_step({step, 0, 1, {}}, *this);
-  }
 
  private:
   std::int64_t steps_done_;
-  bool chief_ = true;
   Replica* replica_ = nullptr;
   std::vector<std::string> reasons_;
 };

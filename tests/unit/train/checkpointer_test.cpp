@@ -94,7 +94,7 @@ TEST_SUITE("train") {
       group.become(view_of_group(1));
       next.lead(/*tells=*/false);
     };
-    lead_after(0.5, kStep - 1);  // of another step: who led then has written it, or a worse one
+    lead_after(0.5, kStep - 1);  // of a step that this checkpoint is not of
     CHECK_FALSE(best_in(dir));
     lead_after(0.5, kStep);
     REQUIRE(best_in(dir));
