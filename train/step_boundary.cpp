@@ -183,8 +183,7 @@ void StepBoundary::carry_out(const Place& at, const StepDecision& decision) {
   const bool compares = at.after_step && every != 0 && state_.step % every == 0;
   // A save compares by itself.
   if (compares && !(saves && checkpoints_->has_to_save())) {
-    check_weights(strategy_, state_, Compared::weights,
-                  checkpoints_ ? checkpoints_->saved_step() : std::nullopt);
+    check_weights(strategy_, state_, checkpoints_ ? checkpoints_->saved_step() : std::nullopt);
   }
   if (!saves) return;
   const auto which = over_ ? Checkpointer::Save::last : Checkpointer::Save::periodic;

@@ -123,8 +123,8 @@ void compare_copies(Strategy& strategy, const Copies& copies, const std::string&
                            kStartAgain));
 }
 
-void check_weights(Strategy& strategy, const TrainState& state, Compared compared,
-                   std::optional<std::int64_t> saved) {
+void check_weights(Strategy& strategy, const TrainState& state, std::optional<std::int64_t> saved,
+                   const Captured* captured) {
   const int workers = strategy.pace().voices();
   const std::string when = text("after step ", state.step);
   const std::string newest =
@@ -137,11 +137,14 @@ void check_weights(Strategy& strategy, const TrainState& state, Compared compare
       weights.lists.push_back(strategy.virtual_replicas() > 0 ? state_of(*replica)
                                                               : replica->parameters());
     }
+    if (captured && strategy.is_chief()) weights.lists.front() = captured->weights;
     compare_copies(strategy, weights, when, consequence);
   }
-  if (compared == Compared::weights || workers == 1) return;
-  compare_copies(strategy, {"averages and optimiser states", {saved_for_all(state)}}, when,
-                 consequence);
+  if (!captured || workers == 1) return;
+  compare_copies(strategy,
+                 {"averages and optimiser states",
+                  {strategy.is_chief() ? captured->others : saved_for_all(state)}},
+                 when, consequence);
 }
 
 }  // namespace detail

@@ -35,17 +35,19 @@ struct Copies {
 void compare_copies(Strategy& strategy, const Copies& copies, const std::string& when,
                     const std::string& saved = "");
 
-enum class Compared {
-  weights,       // the parameters of all replicas
-  what_is_saved  // also what the chief saves for all: averaged weights and the optimisers' state
+/// What the chief has copied of its first replica to save it; empty on other workers.
+struct Captured {
+  std::vector<NamedTensor> weights;
+  std::vector<NamedTensor> others;  // averaged weights and the optimisers' state
 };
 
-/// Compares replicas and workers while they train; a replica that is alone is equal to itself.
-/// Buffers are not compared: each replica has its own meanwhile. `saved`: the step of the newest
-/// checkpoint, for the error.  Collective: yes.  Throws: WeightsDiffer on every worker; ConfigError
-/// for an optimiser that cannot be saved, if it would be.
-void check_weights(Strategy& strategy, const TrainState& state, Compared compared,
-                   std::optional<std::int64_t> saved);
+/// Compares the weights of all replicas of all workers while they train; a replica that is alone is
+/// equal to itself. Buffers are not compared: each replica has its own meanwhile. `saved`: the step
+/// of the newest checkpoint, for the error. With `captured`, before it is written: the copy stands
+/// for the chief's first replica, and what the chief saves for all is compared, too.
+/// Collective: yes.  Throws: WeightsDiffer on every worker.
+void check_weights(Strategy& strategy, const TrainState& state, std::optional<std::int64_t> saved,
+                   const Captured* captured = nullptr);
 
 }  // namespace detail
 

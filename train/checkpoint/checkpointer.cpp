@@ -37,6 +37,22 @@ std::optional<RunSnapshot> load_newest(const std::string& model_dir) {
   return snapshot;
 }
 
+/// What of the chief's copy every worker holds alike: no buffers of one replica's own, and nothing
+/// of optimisers whose state is divided.
+detail::Captured held_alike(const RunSnapshot& snapshot, const Strategy& strategy,
+                            const TrainState& state) {
+  if (!strategy.is_chief()) return {};
+  detail::Captured alike{snapshot.files.at(detail::kModelFile), {}};
+  if (strategy.virtual_replicas() == 0) {
+    alike.weights.resize(state.replicas.front()->parameters().size());
+  }
+  if (state.averages) alike.others = snapshot.files.at(detail::kAveragesFile);
+  if (state.optimizer_shards > 1) return alike;
+  const auto& optimizers = snapshot.files.at(detail::kOptimizersFile);
+  alike.others.insert(alike.others.end(), optimizers.begin(), optimizers.end());
+  return alike;
+}
+
 }  // namespace
 
 bool restore_newest(Strategy& strategy, TrainState& state, const DataIdentity& data,
@@ -205,7 +221,6 @@ void Checkpointer::save(Save which) {
   if (!has_to_save()) return;
   const Traced traced("save");
   strategy_.pace().collect(state_);
-  detail::check_weights(strategy_, state_, detail::Compared::what_is_saved, saved_step_);
   wait();  // one copy of the state at a time: a slow disk is waited for here
   const bool told = which != Save::stopping && !listeners_.empty();
   if (told) {
@@ -215,6 +230,8 @@ void Checkpointer::save(Save which) {
     }
   }
   RunSnapshot snapshot = capture(strategy_, state_, data_);
+  const detail::Captured alike = held_alike(snapshot, strategy_, state_);
+  detail::check_weights(strategy_, state_, saved_step_, &alike);
   saved_step_ = state_.step;
   saved_at_ = clock_.now();
   if (writer_) {

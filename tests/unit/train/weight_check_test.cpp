@@ -200,6 +200,27 @@ TEST_SUITE("train") {
     CHECK(checkpoints_in(dir).empty());
   }
 
+  TEST_CASE("weights: a save compares what it has copied, after its listeners") {
+    struct Damages final : troupe::SavingListener {
+      explicit Damages(TrainState& state) : state(state) {}
+      void before_save(std::int64_t) override { damage(state.replicas[0]->parameters()[0].second); }
+      TrainState& state;
+    };
+    const TempDir dir;
+    const MomentumHooks hooks;
+    CheckedEnds ends;
+    ends.errors = try_workers(3, [&](int rank, troupe::Strategy& strategy) {
+      auto state = strategy.create_state(hooks, 1);
+      const auto options = saving_job(dir, 0, 5).options;
+      const auto data = strategy.distribute(hooks.create_datasets(), options.batches());
+      troupe::Callbacks callbacks;
+      if (rank == 0) callbacks.listeners = {std::make_shared<Damages>(state)};
+      troupe::TrainingRun run(strategy, hooks, state, data, options, callbacks);
+    });
+    check_named(ends, "after step 0 the weights of rank 0 differ from those of the others");
+    CHECK(checkpoints_in(dir).empty());
+  }
+
   TEST_CASE("weights: an optimiser's state that differs is not saved") {
     const TempDir dir;
     Job job = saving_job(dir, 1, 5);
