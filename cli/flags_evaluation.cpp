@@ -77,11 +77,6 @@ Flag early_stopping(TrainOptions& train) {
           shown};
 }
 
-std::string without_last_slashes(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
-}
-
 bool names_checkpoint(const std::string& path) {
   const std::string name = path.substr(path.find_last_of('/') + 1);
   if (name == "best") return true;

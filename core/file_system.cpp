@@ -248,6 +248,11 @@ void throw_file_error(const std::string& action, const std::string& shown, int e
   throw CheckpointError(cause + ".", fix_of(error_number));
 }
 
+std::string without_last_slashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
 std::vector<std::string> split_path(const std::string& path) {
   if (path.empty()) return {};
   std::vector<std::string> components = split(path, '/');

@@ -142,6 +142,9 @@ void replace_file(FileSystem& files, const std::string& name, const std::string&
 /// Throws: CheckpointError if it is absolute or has an empty, "." or ".." component or a NUL.
 [[nodiscard]] std::vector<std::string> split_path(const std::string& path);
 
+/// "/" where there is nothing else.
+[[nodiscard]] std::string without_last_slashes(std::string path);
+
 /// Throws the CheckpointError "cannot <action> '<shown>': <reason>", with the fix that belongs to
 /// the reason; `free_bytes` is reported if the disk is full.
 [[noreturn]] void throw_file_error(const std::string& action, const std::string& shown,

@@ -115,12 +115,6 @@ std::unique_ptr<LoadedModel> make_model(const std::shared_ptr<const Hooks>& hook
   return model;
 }
 
-/// Without the slashes at its end.
-std::string trimmed(std::string path) {
-  while (path.size() > 1 && path.back() == '/') path.pop_back();
-  return path;
-}
-
 /// The given checkpoint or the newest good one of the directory; "": there is none.
 std::string source_of(const std::string& checkpoint, const std::string& model_dir) {
   if (checkpoint.empty()) return newest_good_checkpoint(model_dir).value_or("");
@@ -370,7 +364,7 @@ std::string Estimator::export_model(const std::string& base, const std::string& 
     throw ConfigError("there is no trained model in " + config().model_dir + ".",
                       "train first, or name a checkpoint.");
   }
-  PosixFileSystem files(trimmed(base));
+  PosixFileSystem files(without_last_slashes(base));
   const std::string path = publish_export(files, model_writer(source));
   log_info("exported ", source, " to ", path);
   return path;
