@@ -137,13 +137,13 @@ void check_weights(Strategy& strategy, const TrainState& state, std::optional<st
       weights.lists.push_back(strategy.virtual_replicas() > 0 ? state_of(*replica)
                                                               : replica->parameters());
     }
-    if (captured && strategy.is_chief()) weights.lists.front() = captured->weights;
+    if (captured && !captured->weights.empty()) weights.lists.front() = captured->weights;
     compare_copies(strategy, weights, when, consequence);
   }
   if (!captured || workers == 1) return;
   compare_copies(strategy,
                  {"averages and optimiser states",
-                  {strategy.is_chief() ? captured->others : saved_for_all(state)}},
+                  {captured->weights.empty() ? saved_for_all(state) : captured->others}},
                  when, consequence);
 }
 

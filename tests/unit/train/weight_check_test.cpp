@@ -6,6 +6,7 @@
 #include "tests/support/caught.h"
 #include "tests/support/torch_prelude.h"
 #include "tests/unit/strategies/strategy_runs.h"
+#include "tests/unit/train/fake_group.h"
 #include "tests/unit/train/loop_runs.h"
 #include "troupe/core/failure.h"
 #include "troupe/strategies/kinds/weight_comparison.h"
@@ -125,9 +126,39 @@ Job saving_job(const TempDir& dir, std::int64_t check_every, std::int64_t save_e
   return job;
 }
 
+/// Three workers with equal weights. With the first answer rank 1 becomes the chief, or nobody.
+class ComparingGroup final : public FakeGroup {
+ public:
+  explicit ComparingGroup(bool loses_chief)
+      : FakeGroup(view_of_group(3, 1)), loses_chief_(loses_chief) {}
+  [[nodiscard]] std::vector<std::string> gather(const std::string& mine) override {
+    given.push_back(mine);
+    if (loses_chief_) become(view_of_group(2, 0));
+    return {mine, mine};
+  }
+  std::vector<std::string> given;
+
+ private:
+  bool loses_chief_;
+};
+
 }  // namespace
 
 TEST_SUITE("train") {
+  TEST_CASE("weights: who becomes the chief within a comparison still compares what it holds") {
+    auto state = troupe::make_one_device({})->create_state(MomentumHooks(), 1);
+    state.averages.emplace().values = state.replicas[0]->parameters();
+    const auto given = [&](bool loses_chief) {
+      ComparingGroup group(loses_chief);
+      const troupe::detail::Captured of_another;
+      troupe::detail::check_weights(group, state, std::nullopt, &of_another);
+      return group.given;
+    };
+    const auto undisturbed = given(false);
+    REQUIRE(undisturbed.size() == 2);
+    CHECK((given(true) == undisturbed));
+  }
+
   TEST_CASE("weights: of two workers both are named at the next comparison, and nothing is saved") {
     for (const int rank : {0, 1}) {
       CAPTURE(rank);
@@ -202,9 +233,11 @@ TEST_SUITE("train") {
 
   TEST_CASE("weights: a save compares what it has copied, after its listeners") {
     struct Damages final : troupe::SavingListener {
-      explicit Damages(TrainState& state) : state(state) {}
-      void before_save(std::int64_t) override { damage(state.replicas[0]->parameters()[0].second); }
-      TrainState& state;
+      explicit Damages(TrainState& of) : damaged(of) {}
+      void before_save(std::int64_t) override {
+        damage(damaged.replicas[0]->parameters()[0].second);
+      }
+      TrainState& damaged;
     };
     const TempDir dir;
     const MomentumHooks hooks;
