@@ -83,7 +83,7 @@ TEST_SUITE("net") {
     WorkerGroup group(Cluster{}, GroupOptions{});
     group.join({});
     sum_once(group);
-    group.barrier(Deadline::in(std::chrono::seconds(1)));
+    group.barrier(soon());
     group.close();
   }
 

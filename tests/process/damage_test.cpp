@@ -20,7 +20,7 @@ using namespace troupe;           // NOLINT: a test
 using namespace troupe::testing;  // NOLINT: a test
 using Words = std::vector<std::string>;
 
-constexpr std::chrono::milliseconds kLimit{60'000};
+constexpr std::chrono::milliseconds kLimit = kProcessLimit;
 
 /// A job on this machine, started by hand. Whoever connects to its port connects to the proxy.
 class Job {

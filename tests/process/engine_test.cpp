@@ -24,7 +24,7 @@ using troupe::testing::ProcessResult;
 using troupe::testing::run_process;
 
 constexpr const char* kEndless = "1000000000";
-constexpr std::chrono::seconds kPatience{90};  // the machine may be busy
+constexpr std::chrono::milliseconds kPatience = troupe::testing::kProcessLimit;
 
 std::vector<std::string> worker(const std::string& engine, const std::string& rank, int size,
                                 int port, const std::string& steps) {
@@ -104,10 +104,8 @@ void check_survivors_of(int signal) {
   for (const auto& process : workers) REQUIRE(process->wait_for_output("looping", kPatience));
   workers[1]->signal(signal);
   for (const int rank : {0, 2}) {
-    // The heartbeat's limit is 2 s; much longer than that would be its own collective timeout, 60
-    // s.
-    const ProcessResult result =
-        workers[static_cast<std::size_t>(rank)]->wait(std::chrono::seconds(20));
+    // The heartbeat's limit is 2 s; their collective timeout is longer than the wait for them.
+    const ProcessResult result = workers[static_cast<std::size_t>(rank)]->wait(kPatience);
     CAPTURE(rank);
     CAPTURE(result.err);
     CHECK(!result.timed_out);

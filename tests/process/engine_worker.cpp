@@ -31,7 +31,7 @@ troupe::StrategyOptions options_from(char** argv) {
       troupe::Endpoint{"127.0.0.1", static_cast<std::uint16_t>(std::atoi(argv[4]))};
   options.group.secret = troupe::testing::test_secret();
   options.group.start_timeout = std::chrono::seconds(60);
-  options.group.collective_timeout = std::chrono::seconds(60);
+  options.group.collective_timeout = std::chrono::seconds(600);
   options.group.heartbeat_interval = std::chrono::milliseconds(200);
   options.group.heartbeat_timeout = std::chrono::seconds(2);
   return options;

@@ -29,7 +29,7 @@ ProcessResult run(std::vector<std::string> command, const TempDir& dir,
                   const std::vector<std::string>& flags) {
   command.insert(command.end(), {"--model-dir", (dir / "model").string()});
   command.insert(command.end(), flags.begin(), flags.end());
-  ProcessResult result = run_process(command, {}, std::chrono::milliseconds(100'000));
+  ProcessResult result = run_process(command);
   CAPTURE(result.err);
   REQUIRE(result.exit_code == 0);
   return result;

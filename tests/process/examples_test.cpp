@@ -19,7 +19,7 @@ const std::string kExamples = std::string(TROUPE_BINARY_DIR) + "/examples/";
 json run(const std::string& example, const std::vector<std::string>& flags) {
   std::vector<std::string> command = {kExamples + example, "--json-summary"};
   command.insert(command.end(), flags.begin(), flags.end());
-  const auto result = run_process(command, {}, std::chrono::milliseconds(100'000));
+  const auto result = run_process(command);
   CAPTURE(result.err);
   REQUIRE(result.exit_code == 0);
   return json::parse(result.out);

@@ -33,7 +33,7 @@ class OtherNode {
     const Credentials mine{test_secret(secret), /*encrypt=*/true, identity.client,
                            identity.generation};
     handshake_ = Handshake::call(
-        context_, to, {std::chrono::seconds(10), std::chrono::seconds(10)}, mine, identity,
+        context_, to, {std::chrono::seconds(60), std::chrono::seconds(60)}, mine, identity,
         [this](ProvenSocket proven) { connected(std::move(proven)); },
         [this](Obstacle, const std::string&) { is_closed_ = true; });
     work_until([this] { return connection_ || is_closed_; });

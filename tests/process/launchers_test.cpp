@@ -35,7 +35,7 @@ ProcessOptions clean() {
 
 /// Whether `command` ends with 0 and says something.
 bool answers(const Words& command) {
-  const ProcessResult result = run_process(command, clean(), std::chrono::seconds(10));
+  const ProcessResult result = run_process(command, clean(), kLimit);
   return result.exit_code == 0 && !result.out.empty();
 }
 

@@ -17,7 +17,7 @@ namespace {
 using namespace troupe::testing;  // NOLINT: this file's subject
 
 const std::string kTool = TROUPE_BINARY_DIR "/troupe";
-constexpr std::chrono::milliseconds kLimit{60'000};
+constexpr std::chrono::milliseconds kLimit = kProcessLimit;
 // Until a silent node is lost, and a second; two more for a machine with other work.
 
 Words operator+(Words first, const Words& second) {

@@ -26,7 +26,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr int kWorkers = 2;
-constexpr std::chrono::seconds kLimit{60};
+constexpr std::chrono::seconds kLimit{240};
 
 /// A forked process, and what it says in its end.
 class Child {

@@ -3,6 +3,7 @@
 
 - an upper bound on time stands in a test case whose name says "within <a time>" (tests/CMakeLists.txt lets it run alone);
 - only support/eventually.h sleeps; a shell's sleep is in an until loop, or so long that somebody must end it;
+- who waits for a process or an event waits for at least 60 s;
 - ctest gives every test at least 300 s.
 
     tests/rules/clocks.py FOLDER"""
@@ -15,6 +16,7 @@ WITHIN = re.compile(r" within ([0-9]+ s|two seconds|the heartbeat timeout)")
 SLEEPS = re.compile(r"\b(sleep_for|sleep_until|usleep)\(")
 BOUND = re.compile(r"\b(CHECK|REQUIRE)\w*\(.*(now\(\) - |since\(|waited|took|elapsed)[^<>]*<[^<]")
 SHELL_SLEEP = re.compile(r"(do |do\\n)?\bsleep ([0-9]+(?:[.][0-9]+)?)")
+WAIT = re.compile(r"(?:run_process|eventually|[.>]wait)\(.*\b(milli)?seconds\(([0-9']+)\)")
 TIMEOUT = re.compile(r"\bTIMEOUT ([0-9]+)")
 
 
@@ -28,6 +30,9 @@ def complaints(path, text):
                 yield at + "sleeps: use eventually(), or take_time() for what takes long"
             if BOUND.search(line) and not WITHIN.search(name):
                 yield at + 'an upper bound on time: give the case a name with " within N s", or wait for the event'
+            for milli, count in WAIT.findall(line):
+                if int(count.replace("'", "")) < (60_000 if milli else 60):
+                    yield at + "waits for less than 60 s, which a busy machine may need"
         if path.name == "CMakeLists.txt":
             yield from (at + f"TIMEOUT {s}: at least 300" for s in TIMEOUT.findall(line) if int(s) < 300)
             continue

@@ -31,7 +31,7 @@ inline void write_cases(const std::filesystem::path& folder,
        {TROUPE_SOURCE_DIR "/build/venv/onnxruntime/bin/python3", "/usr/bin/python3", "python3"}) {
     std::vector<std::string> command = {python, TROUPE_SOURCE_DIR "/tests/interop/check_onnx.py"};
     command.insert(command.end(), folders.begin(), folders.end());
-    result = run_process(command, {}, std::chrono::seconds(50));
+    result = run_process(command);
     if (result.exit_code != kNothingHere && result.exit_code != 127) return result;
   }
   result.exit_code = kNothingHere;

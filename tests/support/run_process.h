@@ -41,7 +41,7 @@ struct ProcessResult {
   std::string err;
 };
 
-inline constexpr std::chrono::milliseconds kProcessLimit{60'000};
+inline constexpr std::chrono::minutes kProcessLimit{4};
 
 class Process {
  public:

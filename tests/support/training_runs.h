@@ -14,7 +14,7 @@
 namespace troupe::testing {
 
 inline const std::string kBuild = TROUPE_BINARY_DIR;
-inline constexpr std::chrono::milliseconds kLimit{60'000};
+inline constexpr std::chrono::milliseconds kLimit = kProcessLimit;
 
 using Words = std::vector<std::string>;
 

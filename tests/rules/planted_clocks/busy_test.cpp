@@ -7,4 +7,5 @@ TEST_CASE("join: a worker joins") {
 }
 TEST_CASE("join: a worker joins within 2 s") {
   CHECK(Steady::now() - begin < std::chrono::seconds(2));
+  CHECK(run_process({"true"}, {}, std::chrono::seconds(10)).exit_code == 0);
 }
