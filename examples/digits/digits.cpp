@@ -4,15 +4,13 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
 #include <string>
 #include <system_error>
-#include <utility>
 
 #include "examples/digits/digit_drawing.h"
 #include "troupe/core/error.h"
-#include "troupe/core/span.h"
 #include "troupe/core/text.h"
-#include "troupe/data/formats/idx.h"
 
 namespace troupe {
 namespace {
@@ -35,17 +33,29 @@ void check_count(std::int64_t count, const char* what) {
                     "give 0 or more, and no more than an IDX file can count.");
 }
 
-IdxArray idx_of(std::vector<std::int64_t> dims, const std::vector<std::uint8_t>& values) {
-  const auto bytes = as_bytes(Span<const std::uint8_t>(values));
-  return {IdxType::uint8, std::move(dims), {bytes.begin(), bytes.end()}};
+/// An IDX file of bytes (docs/data.md has the byte table).
+void write_idx(const std::filesystem::path& path, const std::vector<std::int64_t>& dims,
+               const std::vector<std::uint8_t>& values) {
+  std::string header = {0, 0, 8, static_cast<char>(dims.size())};
+  for (const std::int64_t dim : dims) {
+    for (const int shift : {24, 16, 8, 0}) header.push_back(static_cast<char>(dim >> shift));
+  }
+  std::ofstream file(path, std::ios::binary);
+  file << header;
+  file.write(reinterpret_cast<const char*>(values.data()),
+             static_cast<std::streamsize>(values.size()));
+  file.close();
+  if (file.fail()) {
+    throw EnvironmentError(text("'", path.string(), "' cannot be written."),
+                           "check that the directory is writable and has room.");
+  }
 }
 
 void write_split(const std::filesystem::path& dir, const std::string& prefix,
                  const Digits& digits) {
   const auto count = static_cast<std::int64_t>(digits.labels.size());
-  write_idx(dir / (prefix + "-images-idx3-ubyte"),
-            idx_of({count, kDigitSide, kDigitSide}, digits.images));
-  write_idx(dir / (prefix + "-labels-idx1-ubyte"), idx_of({count}, digits.labels));
+  write_idx(dir / (prefix + "-images-idx3-ubyte"), {count, kDigitSide, kDigitSide}, digits.images);
+  write_idx(dir / (prefix + "-labels-idx1-ubyte"), {count}, digits.labels);
 }
 
 [[noreturn]] void fail_as_not_empty(const std::filesystem::path& dir) {
