@@ -25,6 +25,9 @@ class SavingListener {
   virtual ~SavingListener() = default;
   /// Once, before the first save.
   virtual void begin() {}
+  /// Before the state is copied, so that a change made here is saved. The save can still fail
+  /// (WeightsDiffer), and where the chief is lost during it, the next chief calls its own
+  /// listeners.
   virtual void before_save(std::int64_t /*step*/) {}
   /// Also called for the state that training starts from, saved now or found. True ends training
   /// on all workers after this step; it has no effect at the first save and the last.
